@@ -1,0 +1,279 @@
+"""Which backends exist: names, aliases, distributions, extras; and how a spec becomes a backend.
+
+Nothing here imports a framework. A spec is ``name[==version][@device]``, for example ``torch``, ``torch@cuda:0`` or
+``onnxruntime==1.31.1``. Third parties add backends through the entry-point group ``metaop.backends``: an entry point
+named after the backend that loads a :class:`~metaop.backends.base.Backend` subclass.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from metaop.backends.base import Backend, Variant
+from metaop.errors import (
+    InternalError,
+    MissingFrameworkError,
+    UnknownBackendError,
+    UnsupportedOpError,
+    UsageError,
+)
+from metaop.ops import REGISTRY
+
+__all__ = ["BackendInfo", "backends", "canonical", "derive", "get"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A framework that metaop can bind to."""
+
+    name: str
+    module: str
+    #: what is imported, and the distributions that bring it, the usual one first
+    package: str
+    distributions: tuple[str, ...]
+    extra: str | None
+    aliases: tuple[str, ...] = ()
+
+
+CATALOG = {
+    entry.name: entry
+    for entry in (
+        Entry("numpy", "metaop.backends.numpy", "numpy", ("numpy",), None, ("np",)),
+        Entry("torch", "metaop.backends.torch", "torch", ("torch",), "torch", ("pytorch",)),
+        Entry(
+            "tensorflow",
+            "metaop.backends.tensorflow",
+            "tensorflow",
+            ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-macos"),
+            "tensorflow",
+            ("tf",),
+        ),
+        Entry(
+            "tflite",
+            "metaop.backends.tflite",
+            "tensorflow",
+            ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-macos"),
+            "tensorflow",
+            ("tensorflow-lite", "tf-lite"),
+        ),
+        Entry(
+            "onnxruntime",
+            "metaop.backends.onnxruntime",
+            "onnxruntime",
+            ("onnxruntime", "onnxruntime-gpu"),
+            "onnxruntime",
+            ("ort",),
+        ),
+    )
+}
+
+ENTRY_POINTS = "metaop.backends"
+
+_lock = threading.RLock()
+_loaded: dict[str, Backend] = {}
+_derived: dict[str, Backend] = {}
+_checked: set[str] = set()
+
+_SPEC = re.compile(r"(?P<name>[A-Za-z][\w.\-]*?)(==(?P<version>[^@=\s]+))?(@(?P<device>[^@\s]+))?")
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """One row of ``mo.backends()``."""
+
+    name: str
+    version: str | None
+    available: bool
+    reason: str | None
+    aliases: tuple[str, ...] = ()
+    gradients: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.available
+
+
+def _aliases() -> dict[str, str]:
+    return {alias: entry.name for entry in CATALOG.values() for alias in (entry.name, *entry.aliases)}
+
+
+def _plugins() -> dict[str, importlib.metadata.EntryPoint]:
+    return {p.name: p for p in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def _parse(spec: str) -> tuple[str, str | None, str | None]:
+    """Name (canonical), version and device of a spec."""
+    match = _SPEC.fullmatch(spec.strip()) if isinstance(spec, str) else None
+    if match is None:
+        raise UnknownBackendError(
+            f"{spec!r} is not a backend spec; write name[==version][@device], for example 'torch' or 'torch@cuda:0'"
+        )
+    name = match["name"]
+    if name not in _derived:
+        name = _aliases().get(name.lower(), name)
+    if name not in _derived and name not in CATALOG and name not in _plugins():
+        known = sorted({*_aliases(), *_derived, *_plugins()})
+        near = difflib.get_close_matches(match["name"].lower(), known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UnknownBackendError(f"unknown backend {match['name']!r}{hint} Known: {', '.join(known)}")
+    return name, match["version"], match["device"]
+
+
+def canonical(spec: str) -> str:
+    """The spec with aliases resolved: ``pytorch@cuda:0`` becomes ``torch@cuda:0``; raises for an unknown name.
+
+    >>> canonical("pytorch")
+    'torch'
+    """
+    name, version, device = _parse(spec)
+    return name + (f"=={version}" if version else "") + (f"@{device}" if device else "")
+
+
+def installed_version(entry: Entry) -> str | None:
+    """The version of the framework installed here, without importing it; ``None`` where it is not."""
+    if importlib.util.find_spec(entry.package) is None:
+        return None
+    for distribution in entry.distributions:
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _install_hint(entry: Entry) -> str:
+    return f'pip install "metaop[{entry.extra}]"' if entry.extra else f"pip install {entry.distributions[0]}"
+
+
+def get(spec: str | Backend) -> Backend:
+    """The backend of a spec, loaded on first use.
+
+    >>> get("np").name
+    'numpy'
+    """
+    if isinstance(spec, Backend):
+        return spec
+    name, version, device = _parse(spec)
+    key = name + (f"=={version}" if version else "") + (f"@{device}" if device else "")
+    found = _loaded.get(key)
+    if found is not None:
+        return found
+    with _lock:
+        if name in _derived:
+            if device or version:
+                raise UsageError(f"{name!r} is a derived backend: its device and version are those of its base")
+            return _derived[name]
+        if key not in _loaded:
+            _loaded[key] = _load(name, version, device)
+        return _loaded[key]
+
+
+def _load(name: str, version: str | None, device: str | None) -> Backend:
+    if name not in CATALOG:
+        backend_class = _plugins()[name].load()
+        return _checked_bindings(backend_class(device))
+    entry = CATALOG[name]
+    installed = installed_version(entry)
+    if installed is None:
+        raise MissingFrameworkError(
+            f"backend {name!r} needs {entry.distributions[0]}, which is not installed here. "
+            f"Install it with: {_install_hint(entry)}"
+        )
+    if version is not None and version != installed:
+        raise MissingFrameworkError(
+            f"backend '{name}=={version}' is not what is installed here ({installed}). "
+            f"Install it with: pip install {entry.distributions[0]}=={version}"
+        )
+    try:
+        backend_class = importlib.import_module(entry.module).BACKEND
+    except ImportError as error:
+        raise MissingFrameworkError(
+            f"backend {name!r}: {entry.package} {installed} is installed but does not import ({error}). "
+            f"Reinstall it with: {_install_hint(entry)}"
+        ) from error
+    return _checked_bindings(backend_class(device))
+
+
+def _checked_bindings(backend: Backend) -> Backend:
+    """Bindings are checked against the declarations once, where both can be seen."""
+    if backend.name not in _checked:
+        backend.bindings.check(
+            {op.name: ([("*" if p.variadic else "") + p.name for p in op.params], list(op.attrs)) for op in REGISTRY.values()}
+        )
+        _checked.add(backend.name)
+    return backend
+
+
+def derive(
+    base: str | Backend,
+    *,
+    name: str,
+    forward: Mapping[str, Callable[..., Any]] | None = None,
+    gradient: Mapping[str, Callable[..., Sequence[Any]]] | None = None,
+) -> Backend:
+    """Register a backend that is ``base`` with some bindings replaced: a fix, a custom kernel or an injected fault.
+
+    ``forward[op]`` takes and returns the base's native tensors, with every attribute as a keyword. ``gradient[op]`` is
+    ``fn(grad_output, output, *inputs, **attrs)`` and returns a tuple with one gradient (or ``None``) per input. A name may
+    be registered again; sessions made before keep the old meaning.
+
+    >>> import metaop as mo
+    >>> mo.derive("numpy", name="numpy-off", forward={"relu": lambda x: x}).name
+    'numpy-off'
+    """
+    if not isinstance(name, str) or _SPEC.fullmatch(name) is None or "==" in name or "@" in name:
+        raise UsageError(f"derive: {name!r} cannot name a backend; use letters, digits, '-', '_' and '.'")
+    if name.lower() in _aliases() or name in _plugins():
+        raise UsageError(f"derive: {name!r} is the name of a framework; choose another")
+    for kind, given in (("forward", forward or {}), ("gradient", gradient or {})):
+        for op, function in given.items():
+            if op not in REGISTRY:
+                near = difflib.get_close_matches(op, list(REGISTRY), n=1)
+                raise UsageError(f"derive: {kind}[{op!r}] names no meta operator" + (f"; {near[0]!r}?" if near else ""))
+            if not callable(function):
+                raise UsageError(f"derive: {kind}[{op!r}] must be a function; got {function!r}")
+    variant = Variant(get(base), name, forward or {}, gradient or {})
+    with _lock:
+        _derived[name] = variant
+    return variant
+
+
+def backends() -> dict[str, BackendInfo]:
+    """Every known backend by name, with version, availability and, if unavailable, the reason and the remedy.
+
+    >>> import metaop as mo
+    >>> mo.backends()["numpy"].available
+    True
+    """
+    rows: dict[str, BackendInfo] = {}
+    for entry in CATALOG.values():
+        version = installed_version(entry)
+        reason = None
+        if version is None:
+            reason = f"{entry.distributions[0]} is not installed; {_install_hint(entry)}"
+        rows[entry.name] = BackendInfo(entry.name, version, version is not None, reason, entry.aliases)
+    for name, plugin in _plugins().items():
+        rows[name] = BackendInfo(name, plugin.dist.version if plugin.dist else None, True, None)
+    for name, backend in _derived.items():
+        rows[name] = BackendInfo(name, backend.version(), True, None)
+    return rows
+
+
+def support(backend: Backend, op: str) -> tuple[str, str | None]:
+    """``native``, ``derived``, ``custom`` or ``forward`` (no gradient exists), or ``unsupported`` with the reason."""
+    if op not in REGISTRY:
+        raise InternalError(f"no meta operator {op!r}")
+    try:
+        kind, reason = backend.support(op)
+    except UnsupportedOpError as error:
+        return "unsupported", str(error)
+    if kind != "unsupported" and not REGISTRY[op].differentiable:
+        return "forward", None
+    return kind, reason

@@ -1,0 +1,34 @@
+"""What operators mean; one file per family. Knows no framework but NumPy."""
+
+from metaop.ops import (
+    activation,
+    contraction,
+    convolution,
+    elementwise,
+    logic,
+    loss,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+)
+from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
+
+__all__ = [
+    "REGISTRY",
+    "MetaOp",
+    "Sample",
+    "activation",
+    "contraction",
+    "convolution",
+    "elementwise",
+    "logic",
+    "loss",
+    "meta_op",
+    "movement",
+    "normalization",
+    "pooling",
+    "recurrent",
+    "reduction",
+]

@@ -1,1 +1,310 @@
-"""The reduction family."""
+"""Reductions and running sums: one tensor in; the axes named are gone, or of size 1, in what comes out.
+
+``axes=None`` means all axes, ``axes=()`` none: the tensor passes unchanged, as in NumPy. The dtype is kept; float16 is
+accumulated in float32 and rounded once.
+"""
+
+import numpy as np
+
+from metaop.errors import ShapeError
+from metaop.ops.rules import normalise_axes, normalise_axis, reduced_shape
+from metaop.ops.spec import meta_op
+from metaop.types import FLOATING, NUMERIC, Ints
+
+
+def reduction(x, *, axes, keepdims):
+    """The rule of a reduction that is defined on empty axes too."""
+    return x.with_shape(reduced_shape(x.shape, axes, keepdims))
+
+
+def selection(x, *, axes, keepdims):
+    """The rule of a reduction that picks elements, of which there must be some."""
+    result = reduction(x, axes=axes, keepdims=keepdims)
+    if x.shape is not None:
+        for axis in normalise_axes(axes, len(x.shape)):
+            if x.shape[axis] == 0:
+                raise ShapeError(f"'x' of type {x} has nothing along axis {axis}, and nothing has no extreme element")
+    return result
+
+
+def arg_selection(x, *, axis, keepdims):
+    """The rule of the position of an extreme element."""
+    if axis is not None and x.shape is not None:
+        normalise_axis(axis, len(x.shape))
+    return selection(x, axes=None if axis is None else (axis,), keepdims=keepdims).with_dtype(np.dtype("int64"))
+
+
+def scan(x, *, axis, exclusive, reverse):
+    """The rule of a running reduction: the type is kept, the axis must exist."""
+    if x.shape is not None:
+        normalise_axis(axis, len(x.shape))
+    return x
+
+
+def accumulator(dtype):
+    """The dtype in which sums and products are accumulated."""
+    return np.dtype("float32") if dtype == np.float16 else dtype
+
+
+def with_reduced_axes(m, tensor, x, axes):
+    """What came out of reducing ``x``, with the reduced axes back at size 1, so that it broadcasts against ``x``."""
+    shape = reduced_shape(m.shape(x), axes, True)
+    return tensor if m.shape(tensor) == shape else m.reshape(tensor, shape=shape)
+
+
+def reduction_samples(op, empty=True):
+    """Give a reduction the samples that all of them need; ``empty`` where reducing an empty axis means something."""
+
+    @op.samples
+    def reductions(draw):
+        yield draw(x=(2, 3))
+        yield draw(x=(2, 3, 4), axes=(1,))
+        yield draw(x=(2, 3, 4), axes=(-1, 0), keepdims=True)
+        yield draw(x=(2, 3), keepdims=True)
+        yield draw(x=(2, 3), axes=())
+        yield draw(x=(3, 1, 2), axes=(1,))
+        yield draw(x=())
+        yield draw(x=(0, 3), axes=(1,))
+        if empty:
+            yield draw(x=(0, 3), axes=(0,))
+            yield draw(x=(2, 0), keepdims=True)
+
+    @op.rejects
+    def wrong_axes(reject):
+        yield reject(x="float32[2, 3]", axes=(2,), message="axes 2 is out of range")
+        yield reject(x="float32[?, ?]", axes=(-3,), message="axes -3 is out of range")
+        yield reject(x="float32[2, 3]", axes=(0, -2), message="names an axis twice")
+        yield reject(x="bool[2, 3]", message="takes")
+        if not empty:
+            yield reject(x="float32[0, 3]", message="nothing along axis 0")
+            yield reject(x="float32[?, 0]", axes=(-1,), message="nothing along axis 1")
+
+
+@meta_op(rule=reduction, dtypes=NUMERIC)
+def reduce_sum(x, *, axes: Ints | None = None, keepdims: bool = False):
+    """The sum over ``axes``; 0 where there is nothing to sum."""
+    return np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=accumulator(x.dtype)), dtype=x.dtype)
+
+
+@reduce_sum.vjp
+def reduce_sum_vjp(m, g, y, x, *, axes, keepdims):
+    return (m.expand(with_reduced_axes(m, g, x, axes), shape=m.shape(x)),)
+
+
+reduction_samples(reduce_sum)
+
+
+@reduce_sum.samples
+def reduce_sum_special(draw):
+    yield draw(x=[[np.inf, -np.inf], [np.nan, 1.0], [np.inf, 1.0]], axes=(1,), special=True)
+
+
+@meta_op(rule=reduction, dtypes=FLOATING)
+def reduce_mean(x, *, axes: Ints | None = None, keepdims: bool = False):
+    """The arithmetic mean over ``axes``; NaN where there is nothing to average."""
+    total = np.sum(x, axis=axes, keepdims=keepdims, dtype=accumulator(x.dtype))
+    count = np.prod([x.shape[a] for a in normalise_axes(axes, x.ndim)], dtype=total.dtype)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / count, dtype=x.dtype)
+
+
+@reduce_mean.vjp
+def reduce_mean_vjp(m, g, y, x, *, axes, keepdims):
+    shape = m.shape(x)
+    count = int(np.prod([shape[a] for a in normalise_axes(axes, len(shape))], dtype=np.int64))
+    # Divided, not multiplied by the reciprocal, so that the gradient is rounded once. An empty mean has no gradient to share.
+    return (m.expand(m.div(with_reduced_axes(m, g, x, axes), float(max(count, 1))), shape=shape),)
+
+
+reduction_samples(reduce_mean, empty=True)
+
+
+@reduce_mean.samples
+def reduce_mean_special(draw):
+    yield draw(x=[[np.inf, -np.inf], [np.nan, 1.0], [np.inf, 1.0]], axes=(1,), special=True)
+
+
+def extremum_vjp(m, g, y, x, *, axes, keepdims):
+    """The incoming gradient goes to the extreme element; several equal ones share it in equal parts."""
+    chosen = m.cast(m.equal(x, with_reduced_axes(m, y, x, axes)), to=m.dtype(g))
+    count = m.reduce_sum(chosen, axes=axes, keepdims=True)
+    return (m.multiply(chosen, m.div(with_reduced_axes(m, g, x, axes), count)),)
+
+
+def extremum_samples(op):
+    """Ties, and NaN, which an extremum passes on."""
+
+    @op.samples
+    def extremes(draw):
+        yield draw(x=[[1.0, 2.0, 2.0], [0.0, 0.0, 0.0]], axes=(1,), special=True)
+        yield draw(x=[[1.0, np.nan, 2.0], [np.inf, -np.inf, 0.0]], axes=(1,), special=True)
+
+
+@meta_op(rule=selection, dtypes=NUMERIC)
+def reduce_max(x, *, axes: Ints | None = None, keepdims: bool = False):
+    """The largest element over ``axes``; NaN if there is a NaN.
+
+    The gradient is shared equally between equal largest elements.
+    """
+    return np.asarray(np.max(x, axis=axes, keepdims=keepdims))
+
+
+reduce_max.vjp(extremum_vjp)
+reduction_samples(reduce_max, empty=False)
+extremum_samples(reduce_max)
+
+
+@meta_op(rule=selection, dtypes=NUMERIC)
+def reduce_min(x, *, axes: Ints | None = None, keepdims: bool = False):
+    """The smallest element over ``axes``; NaN if there is a NaN.
+
+    The gradient is shared equally between equal smallest elements.
+    """
+    return np.asarray(np.min(x, axis=axes, keepdims=keepdims))
+
+
+reduce_min.vjp(extremum_vjp)
+reduction_samples(reduce_min, empty=False)
+extremum_samples(reduce_min)
+
+
+@meta_op(rule=reduction, dtypes=NUMERIC)
+def reduce_prod(x, *, axes: Ints | None = None, keepdims: bool = False):
+    """The product over ``axes``; 1 where there is nothing to multiply."""
+    return np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=accumulator(x.dtype)), dtype=x.dtype)
+
+
+def product_of_others(m, rows):
+    """For each element of a matrix, the product of the other elements of its row.
+
+    Dividing the row's product by the element fails at zeros. Instead the products of all elements before and of all after
+    are multiplied; each takes log2(n) steps, in which the reach of the partial products doubles.
+    """
+    height, n = m.shape(rows)
+
+    def shifted(tensor, by):
+        kept = m.slice(tensor, starts=(max(-by, 0),), ends=(n - max(by, 0),), axes=(1,))
+        return m.pad(kept, pads=(0, max(by, 0), 0, max(-by, 0)), value=1.0)
+
+    found = None
+    for sign in (1, -1):
+        products = shifted(rows, sign)
+        reach = 1
+        while reach < n:
+            products = m.multiply(products, shifted(products, sign * reach))
+            reach *= 2
+        found = products if found is None else m.multiply(found, products)
+    return found
+
+
+@reduce_prod.vjp
+def reduce_prod_vjp(m, g, y, x, *, axes, keepdims):
+    shape = m.shape(x)
+    gone = normalise_axes(axes, len(shape))
+    perm = tuple(i for i in range(len(shape)) if i not in gone) + gone
+    moved = tuple(shape[i] for i in perm)
+    n = int(np.prod([shape[i] for i in gone], dtype=np.int64))
+    height = int(np.prod(moved[: len(shape) - len(gone)], dtype=np.int64))
+    if n == 0 or height == 0:
+        return (m.zeros_like(x),)
+    others = product_of_others(m, m.reshape(m.transpose(x, perm=perm), shape=(height, n)))
+    others = m.transpose(m.reshape(others, shape=moved), perm=tuple(int(i) for i in np.argsort(perm)))
+    return (m.multiply(with_reduced_axes(m, g, x, axes), others),)
+
+
+reduction_samples(reduce_prod)
+
+
+@reduce_prod.samples
+def reduce_prod_zeros(draw):
+    yield draw(x=[[2.0, 0.0, 3.0, -1.5], [0.0, 4.0, 0.0, 1.0], [1.5, 2.0, -1.0, 3.0], [0.0, 0.0, 0.0, 2.0]], axes=(1,))
+    yield draw(x=[[4.0, 0.0], [1.0, 3.0]])
+    yield draw(x=(2, 7, 2), axes=(1,), keepdims=True)
+    yield draw(x=[[np.inf, 0.0], [np.nan, 1.0], [-np.inf, 2.0]], axes=(1,), special=True)
+
+
+def arg_samples(op):
+    """Give the position of an extreme element its samples; ties go to the first."""
+
+    @op.samples
+    def positions(draw):
+        yield draw(x=(2, 3))
+        yield draw(x=(2, 3, 4), axis=1)
+        yield draw(x=(2, 3, 4), axis=-1, keepdims=True)
+        yield draw(x=(2, 3), keepdims=True)
+        yield draw(x=(3, 1), axis=1)
+        yield draw(x=())
+        yield draw(x=(0, 3), axis=1)
+        yield draw(x=[[1.0, 2.0, 2.0, 1.0], [0.0, 0.0, 0.0, 0.0]], axis=1, special=True)
+        yield draw(x=[[1.0, np.nan, 2.0, np.nan], [np.inf, -np.inf, np.inf, -np.inf]], axis=1, special=True)
+
+    @op.rejects
+    def wrong_axis(reject):
+        yield reject(x="float32[2, 3]", axis=2, message="axis 2 is out of range")
+        yield reject(x="float32[]", axis=0, message="axis 0 is out of range")
+        yield reject(x="float32[2, 0]", axis=1, message="nothing along axis 1")
+        yield reject(x="bool[2]", message="takes")
+
+
+@meta_op(rule=arg_selection, dtypes=NUMERIC, nondifferentiable="its result is a position")
+def argmax(x, *, axis: int | None = None, keepdims: bool = False):
+    """The position, as int64, of the largest element along ``axis``, or in the flattened tensor where ``axis`` is ``None``.
+
+    The first of several equal ones; the first NaN if there is one.
+    """
+    return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims), dtype=np.int64)
+
+
+arg_samples(argmax)
+
+
+@meta_op(rule=arg_selection, dtypes=NUMERIC, nondifferentiable="its result is a position")
+def argmin(x, *, axis: int | None = None, keepdims: bool = False):
+    """The position, as int64, of the smallest element along ``axis``, or in the flattened tensor where ``axis`` is ``None``.
+
+    The first of several equal ones; the first NaN if there is one.
+    """
+    return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims), dtype=np.int64)
+
+
+arg_samples(argmin)
+
+
+@meta_op(rule=scan, dtypes=NUMERIC)
+def cumsum(x, *, axis: int = 0, exclusive: bool = False, reverse: bool = False):
+    """The running sum along ``axis``: element i is the sum of all up to i, without i itself if ``exclusive``.
+
+    ``reverse`` sums from the far end.
+    """
+    ordered = np.flip(x, axis) if reverse else x
+    sums = np.cumsum(ordered, axis=axis, dtype=accumulator(x.dtype)).astype(x.dtype)
+    if exclusive:
+        # Shifted, not diminished by x: inf - inf is not 0.
+        sums = np.moveaxis(sums, axis, 0)
+        sums = np.moveaxis(np.concatenate([np.zeros_like(sums[:1]), sums[:-1]]), 0, axis)
+    return np.flip(sums, axis) if reverse else sums
+
+
+@cumsum.vjp
+def cumsum_vjp(m, g, y, x, *, axis, exclusive, reverse):
+    return (m.cumsum(g, axis=axis, exclusive=exclusive, reverse=not reverse),)
+
+
+@cumsum.samples
+def cumsum_samples(draw):
+    yield draw(x=(5,))
+    yield draw(x=(2, 3, 4), axis=1)
+    yield draw(x=(2, 3), axis=-1, exclusive=True)
+    yield draw(x=(2, 3), axis=0, reverse=True)
+    yield draw(x=(4, 3), exclusive=True, reverse=True)
+    yield draw(x=(3, 1), axis=1, exclusive=True)
+    yield draw(x=(0, 3))
+    yield draw(x=(2, 0), axis=1, exclusive=True, reverse=True)
+    yield draw(x=[1.0, np.inf, 2.0, np.nan, 1.0], exclusive=True, special=True)
+
+
+@cumsum.rejects
+def cumsum_rejects(reject):
+    yield reject(x="float32[2, 3]", axis=2, message="axis 2 is out of range")
+    yield reject(x="float32[]", message="axis 0 is out of range")
+    yield reject(x="bool[2]", message="takes")

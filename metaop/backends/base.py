@@ -72,6 +72,11 @@ class Backend:
         """The name with the device: ``torch@cuda:0``."""
         return self.name if self.device is None else "{}@{}".format(self.name, self.device)
 
+    @property
+    def tensor_kind(self) -> str:
+        """Backends of one kind take each other's tensors as they are."""
+        return self.spec
+
     def support(self, op: str) -> Tuple[str, Optional[str]]:
         """How the operator's gradient comes about (``native``, ``derived``), or ``unsupported`` with the reason."""
         reason = self.bindings.reason(op)
@@ -150,6 +155,10 @@ class Variant(Backend):
     @property
     def spec(self) -> str:
         return self.name
+
+    @property
+    def tensor_kind(self) -> str:
+        return self.base.tensor_kind
 
     def check_device(self) -> None:
         self.base.check_device()

@@ -19,6 +19,7 @@ class NumpyBackend(Backend):
     """Tensors are arrays; gradients are derived."""
 
     name = "numpy"
+    tensor_kind = "numpy"
     bindings = bind
 
     def version(self):

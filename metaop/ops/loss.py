@@ -1,7 +1,7 @@
 """Losses: two tensors of one shape in, one number (or one per element) out, in the dtype of the prediction.
 
-Prediction and target never broadcast: a target of shape ``[N]`` against a prediction of shape ``[N, 1]`` is nearly always
-a mistake, and in several frameworks a silent one. ``reduction`` is over all that the loss has not summed over by itself.
+Prediction and target never broadcast: a target of shape ``[N]`` against a prediction of shape ``[N, 1]`` is nearly
+always a mistake, and in several frameworks a silent one. ``reduction`` is over all that the loss itself has not summed.
 """
 
 import math
@@ -63,7 +63,9 @@ def _sparse_rule(prediction, target, *, reduction):
     require_rank("prediction ([N, C] or [N, C, d1, ...])", prediction, 2)
     require_rank("target ([N] or [N, d1, ...])", target, 1)
     labels = TensorType(prediction.dtype, _without(prediction.shape, 1))
-    return _reduced(prediction.dtype, _same_shape(labels, target, ("prediction without its axis 1", "target")), reduction)
+    return _reduced(
+        prediction.dtype, _same_shape(labels, target, ("prediction without its axis 1", "target")), reduction
+    )
 
 
 def _cosine_rule(x, y, *, axis, epsilon):
@@ -131,12 +133,18 @@ def _common_samples(op, names=("prediction", "target"), scalar=True):
 def _common_rejects(op):
     @op.rejects
     def common(reject):
-        yield reject(prediction="float32[2, 3]", target="float32[2, 4]", message="target must have the shape of prediction")
-        yield reject(prediction="float32[2, 1]", target="float32[2]", message="target must have the shape of prediction")
+        yield reject(
+            prediction="float32[2, 3]", target="float32[2, 4]", message="target must have the shape of prediction"
+        )
+        yield reject(
+            prediction="float32[2, 1]", target="float32[2]", message="target must have the shape of prediction"
+        )
         yield reject(prediction="float32[2]", target="float32[]", message="target must have the shape of prediction")
         yield reject(prediction="float32[2]", target="float64[2]", message="one dtype")
         yield reject(prediction="int64[2]", target="int64[2]", message="takes")
-        yield reject(prediction="float32[2]", target="float32[2]", reduction="average", message="'mean' or 'sum' or 'none'")
+        yield reject(
+            prediction="float32[2]", target="float32[2]", reduction="average", message="'mean' or 'sum' or 'none'"
+        )
 
 
 def _class_rejects(op):
@@ -164,7 +172,9 @@ def mse_vjp(m, g, y, prediction, target, *, reduction):
 
 @mse.samples
 def mse_samples(draw):
-    yield draw(prediction=[np.nan, np.inf, -np.inf, 1.0], target=[1.0, 1.0, np.inf, 1.0], reduction="none", special=True)
+    yield draw(
+        prediction=[np.nan, np.inf, -np.inf, 1.0], target=[1.0, 1.0, np.inf, 1.0], reduction="none", special=True
+    )
 
 
 _common_samples(mse)
@@ -185,7 +195,9 @@ def mae_vjp(m, g, y, prediction, target, *, reduction):
 
 @mae.samples
 def mae_samples(draw):
-    yield draw(prediction=[np.nan, np.inf, -np.inf, 1.0], target=[1.0, 1.0, np.inf, 1.0], reduction="none", special=True)
+    yield draw(
+        prediction=[np.nan, np.inf, -np.inf, 1.0], target=[1.0, 1.0, np.inf, 1.0], reduction="none", special=True
+    )
 
 
 _common_samples(mae)
@@ -261,7 +273,10 @@ def hinge_samples(draw):
     yield draw(prediction=(), target=-1.0)
     yield draw(prediction=(), target=1.0, reduction="none")
     yield draw(
-        prediction=[1.0, -1.0, np.nan, np.inf, -np.inf], target=[1.0, -1.0, 1.0, 1.0, 1.0], reduction="none", special=True
+        prediction=[1.0, -1.0, np.nan, np.inf, -np.inf],
+        target=[1.0, -1.0, 1.0, 1.0, 1.0],
+        reduction="none",
+        special=True,
     )
 
 
@@ -399,11 +414,13 @@ _class_rejects(softmax_cross_entropy)
     domain={"target": Domain(low=0, spread=(0.0, 1.0), text="class labels, from 0")},
 )
 def sparse_softmax_cross_entropy(prediction, target, *, reduction: Reduction = "mean"):
-    """``-log_softmax(prediction)`` at the target's class: logits ``[N, C, ...]`` against integer labels ``[N, ...]``."""
+    """``-log_softmax(prediction)`` at the target's class: logits ``[N, C, ...]``, integer labels ``[N, ...]``."""
     classes = prediction.shape[1]
     outside = (target < 0) | (target >= classes)
     if outside.any():
-        raise IndexError(f"target holds the label {target[outside].flat[0]}; with {classes} classes it is 0 to {classes - 1}")
+        raise IndexError(
+            f"target holds the label {target[outside].flat[0]}; with {classes} classes it is 0 to {classes - 1}"
+        )
     labels = np.expand_dims(target, 1).astype(np.int64)
     losses = -np.take_along_axis(_log_softmax(prediction, 1), labels, axis=1).squeeze(1)
     return _reduce(losses, prediction, reduction)
@@ -434,8 +451,12 @@ def sparse_softmax_cross_entropy_samples(draw):
 def sparse_softmax_cross_entropy_rejects(reject):
     yield reject(prediction="float32[3]", target="int64[]", message="prediction ([N, C]")
     yield reject(prediction="float32[...]", target="int64[]", message="target ([N]")
-    yield reject(prediction="float32[4, 3]", target="int64[5]", message="target must have the shape of prediction without")
-    yield reject(prediction="float32[4, 3]", target="int64[4, 3]", message="target must have the shape of prediction without")
+    yield reject(
+        prediction="float32[4, 3]", target="int64[5]", message="target must have the shape of prediction without"
+    )
+    yield reject(
+        prediction="float32[4, 3]", target="int64[4, 3]", message="target must have the shape of prediction without"
+    )
     yield reject(prediction="float32[4, 3]", target="float32[4]", message="takes int32 or int64")
     yield reject(prediction="int64[4, 3]", target="int64[4]", message="takes")
 
@@ -445,7 +466,7 @@ def sparse_softmax_cross_entropy_rejects(reject):
 
 @meta_op(rule=_elementwise_loss, dtypes=FLOATING, domain={"prediction": reals(-3.0, -0.1), "target": simplex()})
 def kl_div(prediction, target, *, reduction: Reduction = "mean"):
-    """``target * (log(target) - prediction)``, where ``prediction`` holds log-probabilities; 0 where the target is 0."""
+    """``target * (log(target) - prediction)``, with log-probabilities as prediction; 0 where the target is 0."""
     with np.errstate(invalid="ignore"):
         losses = _times_log(target, _log(target)) - _times_log(target, prediction)
     return _reduce(losses, prediction, reduction)

@@ -1,7 +1,7 @@
 """Recurrent networks, in ONNX's layout, gate order and default activations.
 
-Sizes: T steps, N sequences, I inputs, H hidden units, D directions (2 for bidirectional, else 1). All sequences have the
-full length T. With ``reverse`` the steps run from the last to the first, and ``y`` stays aligned with ``x``.
+Sizes: T steps, N sequences, I inputs, H hidden units, D directions (2 for bidirectional, else 1). All sequences have
+the full length T. With ``reverse`` the steps run from the last to the first, and ``y`` stays aligned with ``x``.
 """
 
 import re
@@ -165,6 +165,11 @@ def _rows(m, x):
     return m.reshape(x, shape=(int(np.prod(shape[:-1])), shape[-1]))
 
 
+def _steps(m, tensors, x, width):
+    """One tensor per step along a new first axis; a sequence may have no steps."""
+    return m.stack(*tensors, axis=0) if tensors else m.constant(np.zeros((0, m.shape(x)[1], width)), m.dtype(x))
+
+
 def _weight_gradient(m, g, x):
     return m.matmul(m.transpose(_rows(m, g), perm=(1, 0)), _rows(m, x))
 
@@ -261,9 +266,9 @@ _WEIGHTS = {"w": _SMALL, "r": _SMALL, "b": _SMALL}
 def lstm(x, w, r, b=None, h0=None, c0=None, *, direction: Direction = "forward"):
     """Long short-term memory over a sequence: all hidden states, the last hidden state and the last cell state.
 
-    ``x`` is ``[T, N, I]``, ``w`` ``[D, 4H, I]`` and ``r`` ``[D, 4H, H]`` with the gates in the order input, output, forget,
-    cell; ``b`` ``[D, 8H]`` is the input bias followed by the recurrent bias; ``h0`` and ``c0`` are ``[D, N, H]``. The results
-    are ``y`` ``[T, D, N, H]``, ``h`` and ``c`` ``[D, N, H]``. What is left out is zero.
+    ``x`` is ``[T, N, I]``, ``w`` ``[D, 4H, I]`` and ``r`` ``[D, 4H, H]`` with the gates in the order input, output,
+    forget, cell; ``b`` ``[D, 8H]`` is the input bias followed by the recurrent bias; ``h0`` and ``c0`` are
+    ``[D, N, H]``. The results are ``y`` ``[T, D, N, H]``, ``h`` and ``c`` ``[D, N, H]``. What is left out is zero.
     """
 
     def step(d, xt, h, c):
@@ -293,13 +298,13 @@ def lstm_vjp(m, g, y, *inputs, direction):
             gh = m.add(gh, _at(m, _at(m, g[0], t), d))
             ggates[t], gc = _lstm_backward(m, gh, gc, saved[t])
             gh = m.matmul(ggates[t], rd)
-        ggates = m.stack(*ggates, axis=0)
+        ggates = _steps(m, ggates, x, 4 * hidden)
         gbias = None if b is None else _bias_gradient(m, ggates)
         found.append(
             (
                 m.matmul(ggates, wd),
                 _weight_gradient(m, ggates, x),
-                _weight_gradient(m, ggates, m.stack(*before, axis=0)),
+                _weight_gradient(m, ggates, _steps(m, before, x, hidden)),
                 None if b is None else m.concat(gbias, gbias, axis=0),
                 gh,
                 gc,
@@ -344,10 +349,10 @@ def lstm_rejects(reject):
 def gru(x, w, r, b=None, h0=None, *, direction: Direction = "forward", linear_before_reset: bool = False):
     """Gated recurrent units over a sequence: all hidden states and the last one.
 
-    ``x`` is ``[T, N, I]``, ``w`` ``[D, 3H, I]`` and ``r`` ``[D, 3H, H]`` with the gates in the order update, reset, hidden;
-    ``b`` ``[D, 6H]`` is the input bias followed by the recurrent bias; ``h0`` is ``[D, N, H]``. The results are ``y``
-    ``[T, D, N, H]`` and ``h`` ``[D, N, H]``. With ``linear_before_reset`` the reset gate scales the recurrent product and
-    its bias, else the hidden state that goes into the product.
+    ``x`` is ``[T, N, I]``, ``w`` ``[D, 3H, I]`` and ``r`` ``[D, 3H, H]`` with the gates in the order update, reset,
+    hidden; ``b`` ``[D, 6H]`` is the input bias followed by the recurrent bias; ``h0`` is ``[D, N, H]``. The results
+    are ``y`` ``[T, D, N, H]`` and ``h`` ``[D, N, H]``. With ``linear_before_reset`` the reset gate scales the recurrent
+    product and its bias, else the hidden state that goes into the product. What is left out is zero.
     """
 
     def step(d, xt, h):
@@ -377,13 +382,13 @@ def gru_vjp(m, g, y, *inputs, direction, linear_before_reset):
         for t in reversed(order):
             gh = m.add(gh, _at(m, _at(m, g[0], t), d))
             gx[t], gr[t], gh = _gru_backward(m, gh, saved[t], rd, linear_before_reset)
-        gx, gr = m.stack(*gx, axis=0), m.stack(*gr, axis=0)
-        before = m.stack(*[s[3] for s in saved], axis=0)
+        gx, gr = _steps(m, gx, x, 3 * hidden), _steps(m, gr, x, 3 * hidden)
+        before = _steps(m, [s[3] for s in saved], x, hidden)
         if linear_before_reset:
             grd = _weight_gradient(m, gr, before)
         else:
             upper, lower = m.split(gr, axis=2, split=(2 * hidden, hidden))
-            inner = m.stack(*[s[4] for s in saved], axis=0)
+            inner = _steps(m, [s[4] for s in saved], x, hidden)
             grd = m.concat(_weight_gradient(m, upper, before), _weight_gradient(m, lower, inner), axis=0)
         gb = None if b is None else m.concat(_bias_gradient(m, gx), _bias_gradient(m, gr), axis=0)
         found.append((m.matmul(gx, wd), _weight_gradient(m, gx, x), grd, gb, gh))

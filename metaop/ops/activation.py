@@ -191,7 +191,10 @@ def _prelu_rule(x, slope):
     if x.shape is None or slope.shape is None:
         return x
     together = broadcast_shapes([x.shape, slope.shape])
-    if len(together) > len(x.shape) or any(a == 1 and b not in (1, None) for a, b in zip(x.shape, together, strict=True)):
+    stretched = len(together) > len(x.shape) or any(
+        own == 1 and size not in (1, None) for own, size in zip(x.shape, together, strict=True)
+    )
+    if stretched:
         raise ShapeError(f"prelu: slope must broadcast to the shape of x; got {slope} for {x}")
     return x.with_shape(together)
 

@@ -390,8 +390,8 @@ def _clip_rule(x, *, min, max):
 def clip(x, *, min: float | None = None, max: float | None = None):
     """``x``, but at least ``min`` and at most ``max``; ``None`` means no bound.
 
-    NaN stays NaN; where ``min`` is above ``max`` the latter wins. Beyond a bound the gradient is zero; on the bound itself
-    it passes.
+    NaN stays NaN; where ``min`` is above ``max`` the latter wins. Beyond a bound the gradient is zero; on the
+    bound itself it passes.
     """
     if min is not None:
         x = np.maximum(x, np.asarray(min).astype(x.dtype))

@@ -45,11 +45,13 @@ class Vocabulary:
 
     def _lift(self, inputs: Sequence[Any]) -> list[Any]:
         """Python numbers as tensors of the first floating dtype in sight."""
-        if not any(isinstance(x, int | float) for x in inputs):
+        # By exact type: np.float64 is a float too, and NumPy gives it for a tensor of rank 0.
+        numbers = [type(x) in (int, float) for x in inputs]
+        if not any(numbers):
             return list(inputs)
-        dtypes = [self.dtype(x) for x in inputs if x is not None and not isinstance(x, int | float)]
+        dtypes = [self.dtype(x) for x, number in zip(inputs, numbers, strict=True) if x is not None and not number]
         numeric = [d for d in dtypes if d.kind != "b"] or dtypes
-        return [self.constant(x, numeric[0]) if isinstance(x, int | float) else x for x in inputs]
+        return [self.constant(x, numeric[0]) if number else x for x, number in zip(inputs, numbers, strict=True)]
 
     def constant(self, value: Any, dtype: Any) -> Any:
         """The value as a tensor of this backend."""
@@ -78,6 +80,11 @@ class Vocabulary:
         if axes:
             g = self.reduce_sum(g, axes=axes, keepdims=True)
         return self.reshape(g, shape=target) if self.shape(g) != target else g
+
+
+def _is_number(x: Any) -> bool:
+    # NumPy's float64 scalars are tensors of rank 0 here, though they are instances of float.
+    return isinstance(x, int | float) and not isinstance(x, np.generic)
 
 
 def derived_pullback(

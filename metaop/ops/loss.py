@@ -306,7 +306,7 @@ def binary_cross_entropy_vjp(m, g, y, prediction, target, *, reduction):
 def binary_cross_entropy_samples(draw):
     yield draw(prediction=(2, 3), target=[[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
     yield draw(prediction=[0.0, 1.0, 0.5], target=[0.0, 1.0, 1.0], reduction="none", special=True)
-    yield draw(prediction=[0.0, 1.0, np.nan], target=[1.0, 0.0, 1.0], reduction="none", special=True)
+    yield draw(prediction=[0.0, 1.0], target=[1.0, 0.0], reduction="none", special=True)
 
 
 _common_samples(binary_cross_entropy)

@@ -82,11 +82,6 @@ class Vocabulary:
         return self.reshape(g, shape=target) if self.shape(g) != target else g
 
 
-def _is_number(x: Any) -> bool:
-    # NumPy's float64 scalars are tensors of rank 0 here, though they are instances of float.
-    return isinstance(x, int | float) and not isinstance(x, np.generic)
-
-
 def derived_pullback(
     backend: Backend,
     name: str,

@@ -1,0 +1,368 @@
+"""The judges: functions that put a backend to the test on one sample and return what is wrong with it.
+
+Each returns a list of complaints, empty where all is well, so that the tests of the backends and the tests of the
+judges themselves (``tests/backends/test_harness.py``) use the very same code. None of them decides what to do about a
+complaint: that is :func:`settle`, which knows the table of expected differences.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metaop import backends
+from metaop.backends.base import Backend
+from metaop.errors import AttributeValueError, UnsupportedOpError
+from metaop.ops import REGISTRY
+from metaop.ops.spec import MetaOp, Sample
+from metaop.types import TensorType
+from tests import tolerances
+
+SEED = int(os.environ.get("METAOP_TEST_SEED", "0"))
+ALL_BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime")
+BACKENDS = tuple(filter(None, os.environ.get("METAOP_TEST_BACKENDS", "").split(","))) or ALL_BACKENDS
+OPS = tuple(REGISTRY)
+DIFFERENTIABLE = tuple(name for name, op in REGISTRY.items() if op.differentiable)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One sample of an operator, in one dtype, from one seed."""
+
+    sample: Sample
+    index: int
+    dtype: str
+    seed: int = SEED
+
+    @property
+    def op(self) -> MetaOp:
+        return self.sample.op
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return self.sample.attrs
+
+    @property
+    def special(self) -> bool:
+        return self.sample.special
+
+    def inputs(self, seed: int | None = None) -> list[np.ndarray | None]:
+        return self.sample.inputs(self.dtype, self.seed if seed is None else seed)
+
+    def __str__(self) -> str:
+        return f"{self.sample} in {self.dtype}, sample {self.index}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One thing that is wrong. ``excess`` says how many times the bound a wrong value is off."""
+
+    kind: str
+    text: str
+    excess: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+def main_dtype(op: MetaOp) -> str:
+    """The dtype in which an operator is exercised first."""
+    return next(name for name in ("float32", "int64", "bool") if np.dtype(name) in op.dtypes)
+
+
+def cases(op: MetaOp, dtypes: Iterable[str], *, special: bool = True) -> list[Case]:
+    """Every sample of an operator in those of the dtypes that it takes; NaN and infinities only in floating ones."""
+    found = [
+        Case(sample, index, dtype)
+        for dtype in dtypes
+        if np.dtype(dtype) in op.dtypes
+        for index, sample in enumerate(op.all_samples())
+        if not sample.special or (special and (dtype.startswith("float") or dtype == main_dtype(op)))
+    ]
+    return [case for case in found if case.dtype == main_dtype(op) or _attributes_fit(case)]
+
+
+def _attributes_fit(case: Case) -> bool:
+    """Whether the sample's attributes mean something in this dtype: a bound of -0.5 does not for integers."""
+    try:
+        case.op.infer(types_of(case.inputs()), case.attrs)
+    except AttributeValueError:
+        return False
+    return True
+
+
+def ordinary(case: Case) -> bool:
+    """Neither special values nor an empty tensor."""
+    return not case.special and all(a is None or a.size for a in case.inputs())
+
+
+# -- the truth ---------------------------------------------------------------------------------------------------------
+
+
+def as_list(result: Any) -> list[np.ndarray]:
+    return [np.asarray(r) for r in (result if isinstance(result, tuple | list) else (result,))]
+
+
+def types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
+    return [None if a is None else TensorType(a.dtype, a.shape) for a in arrays]
+
+
+def widen(arrays: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+    """The same values with floating ones in float64, in fresh memory."""
+    return [None if a is None else a.astype(np.float64) if a.dtype.kind == "f" else a.copy() for a in arrays]
+
+
+def floating_positions(arrays: Sequence[np.ndarray | None]) -> list[int]:
+    return [i for i, a in enumerate(arrays) if a is not None and a.dtype.kind == "f"]
+
+
+def incoming_gradients(outputs: Sequence[TensorType], seed: int) -> list[np.ndarray | None]:
+    """A random gradient for each floating output. Never all ones: wrong gradients hide behind those."""
+    rng = np.random.default_rng([seed, 7])
+    return [rng.uniform(-2, 2, t.shape).astype(t.dtype) if t.dtype.kind == "f" else None for t in outputs]
+
+
+def pull_back(
+    backend: Backend, op: MetaOp, attrs: dict[str, Any], inputs: Sequence[np.ndarray | None], grads: Sequence[Any]
+) -> list[np.ndarray]:
+    """The gradients of the floating inputs, zeros where a backend says that there is none."""
+    wrt = floating_positions(inputs)
+    tensors = [None if a is None else backend.from_numpy(a) for a in inputs]
+    _, pullback = backend.linearize(op.name, attrs, tensors, wrt)
+    found = pullback([None if g is None else backend.from_numpy(g) for g in grads])
+    return [np.zeros_like(inputs[i]) if g is None else backend.to_numpy(g) for i, g in zip(wrt, found, strict=True)]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What must come out: types, values from a float64 run on the same inputs, and how far off each may be."""
+
+    types: tuple[TensorType, ...]
+    values: list[np.ndarray]
+    bounds: list[np.ndarray]
+
+
+@functools.lru_cache(maxsize=512)
+def _forward_truth(name: str, index: int, dtype: str, seed: int) -> Truth:
+    op = REGISTRY[name]
+    case = Case(op.all_samples()[index], index, dtype, seed)
+    inputs = case.inputs()
+    types = op.infer(types_of(inputs), case.attrs)
+
+    def run(*arrays: np.ndarray | None) -> list[np.ndarray]:
+        with np.errstate(all="ignore"):
+            return as_list(op.reference(*arrays, **case.attrs))
+
+    wide = widen(inputs)
+    values = run(*wide)
+    return Truth(types, values, tolerances.forward_bound(name)(run, wide, case.attrs, values, types))
+
+
+def forward_truth(case: Case) -> Truth:
+    return _forward_truth(case.op.name, case.index, case.dtype, case.seed)
+
+
+@functools.lru_cache(maxsize=512)
+def _gradient_truth(name: str, index: int, dtype: str, seed: int) -> Truth:
+    op = REGISTRY[name]
+    case = Case(op.all_samples()[index], index, dtype, seed)
+    inputs = case.inputs()
+    wide = widen(inputs)
+    grads = widen(incoming_gradients(op.infer(types_of(inputs), case.attrs), seed))
+    numpy = backends.get("numpy")
+
+    def run(*arrays: np.ndarray | None) -> list[np.ndarray]:
+        with np.errstate(all="ignore"):
+            return pull_back(numpy, op, case.attrs, arrays[: len(inputs)], arrays[len(inputs) :])
+
+    types = tuple(TensorType(inputs[i].dtype, inputs[i].shape) for i in floating_positions(inputs))
+    values = run(*wide, *grads)
+    return Truth(types, values, tolerances.gradient_bound(name)(run, [*wide, *grads], case.attrs, values, types))
+
+
+def gradient_truth(case: Case) -> Truth:
+    return _gradient_truth(case.op.name, case.index, case.dtype, case.seed)
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------------
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal dtype, shape and bits: tells NaN from NaN and 0.0 from -0.0."""
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def compare(
+    what: str, found: np.ndarray, expected: np.ndarray, bound: np.ndarray, wanted: TensorType
+) -> list[Complaint]:
+    """How ``found`` differs from the wider ``expected`` by more than ``bound``."""
+    if found.dtype != wanted.dtype:
+        return [Complaint("dtype", f"{what} is {found.dtype.name}, not {wanted.dtype.name}")]
+    if found.shape != expected.shape:
+        return [Complaint("shape", f"{what} has shape {found.shape}, not {expected.shape}")]
+    if found.dtype.kind != "f":
+        wrong = np.argwhere(found != expected)
+        return [_differs("value", what, found, expected, wrong, np.inf)] if len(wrong) else []
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = expected.astype(found.dtype)
+        complaints = []
+        for kind, test in (("nan", np.isnan), ("infinity", np.isposinf), ("infinity", np.isneginf)):
+            wrong = np.argwhere(test(found) != test(rounded))
+            if len(wrong):
+                complaints.append(_differs(kind, what, found, expected, wrong))
+        finite = np.isfinite(found) & np.isfinite(rounded)
+        error = np.where(finite, np.abs(found.astype(np.float64) - expected), 0.0)
+        # Where the bound is exact the rounded result itself is right, although it is off by its own rounding.
+        error = np.where(found == rounded, 0.0, error)
+    wrong = np.argwhere(error > bound)
+    if len(wrong):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            excess = float(np.nanmax(np.where(error > 0, error / bound, 0.0)))
+        complaints.append(_differs("value", what, found, expected, wrong, excess))
+    return complaints
+
+
+def _differs(
+    kind: str, what: str, found: np.ndarray, expected: np.ndarray, wrong: np.ndarray, excess: float = 0.0
+) -> Complaint:
+    at = tuple(int(i) for i in wrong[0])
+    far = f"; at worst {excess:.3g} times the bound" if np.isfinite(excess) and excess else ""
+    text = f"{what}{list(at)} is {found[at]!s}, expected {expected[at]!s}; {len(wrong)} of {found.size} differ{far}"
+    return Complaint(kind, text, excess)
+
+
+def compare_all(what: str, found: Sequence[np.ndarray], truth: Truth) -> list[Complaint]:
+    if len(found) != len(truth.types):
+        return [Complaint("count", f"{len(found)} {what}s, not {len(truth.types)}")]
+    rows = zip(found, truth.values, truth.bounds, truth.types, strict=True)
+    return [c for i, row in enumerate(rows) for c in compare(f"{what} {i}", *row)]
+
+
+def _unchanged(what: str, arrays: Sequence[np.ndarray | None], before: Sequence[np.ndarray | None]) -> list[Complaint]:
+    return [
+        Complaint("input changed", f"{what} {i} was written into")
+        for i, (now, then) in enumerate(zip(arrays, before, strict=True))
+        if now is not None and not same_bits(now, then)
+    ]
+
+
+def _copies(arrays: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+    return [None if a is None else a.copy() for a in arrays]
+
+
+# -- the judges --------------------------------------------------------------------------------------------------------
+
+
+def call(backend: Backend, case: Case, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    tensors = [None if a is None else backend.from_numpy(a) for a in inputs]
+    with np.errstate(all="ignore"):
+        return [backend.to_numpy(y) for y in backend.call(case.op.name, case.attrs, tensors)]
+
+
+def guarded(judge: Callable[..., list[Complaint]]) -> Callable[..., list[Complaint]]:
+    """Any exception but a refusal is a complaint, so that one bad sample does not hide the others."""
+
+    @functools.wraps(judge)
+    def wrapper(*args: Any) -> list[Complaint]:
+        try:
+            return judge(*args)
+        except UnsupportedOpError:
+            raise
+        except Exception as error:
+            first = str(error).strip().splitlines()
+            return [Complaint("raised", f"{type(error).__name__}: {first[0] if first else ''}")]
+
+    return wrapper
+
+
+@guarded
+def forward_complaints(backend: Backend, case: Case) -> list[Complaint]:
+    """Values, types, purity and repeatability of one call. A refusal (:class:`UnsupportedOpError`) passes through."""
+    inputs = case.inputs()
+    before = _copies(inputs)
+    outputs = call(backend, case, inputs)
+    kept = _copies(outputs)
+    complaints = compare_all("output", outputs, forward_truth(case)) + _unchanged("input", inputs, before)
+    # Other data in between: a backend that reuses its buffers would change the outputs it gave before.
+    call(backend, case, case.inputs(case.seed + 1))
+    if not all(map(same_bits, outputs, kept)):
+        complaints.append(Complaint("aliased", "a later call changed the outputs of an earlier one"))
+    if not all(map(same_bits, call(backend, case, before), kept)):
+        complaints.append(Complaint("unrepeatable", "the same inputs gave other bits the second time"))
+    return complaints
+
+
+@guarded
+def gradient_complaints(backend: Backend, case: Case) -> list[Complaint]:
+    """The gradients of one call, for a random incoming gradient, against the derived ones in float64."""
+    op, attrs, inputs = case.op, case.attrs, case.inputs()
+    grads = incoming_gradients(op.infer(types_of(inputs), attrs), case.seed)
+    before, grads_before = _copies(inputs), _copies(grads)
+    with np.errstate(all="ignore"):
+        found = _copies(pull_back(backend, op, attrs, inputs, grads))
+        again = pull_back(backend, op, attrs, inputs, grads)
+    complaints = compare_all("gradient", found, gradient_truth(case))
+    complaints += _unchanged("input", inputs, before) + _unchanged("incoming gradient", grads, grads_before)
+    if not all(map(same_bits, found, again)):
+        complaints.append(Complaint("unrepeatable", "the same inputs gave other gradients the second time"))
+    return complaints
+
+
+def exact_complaints(what: str, found: Sequence[np.ndarray], oracle: Sequence[np.ndarray]) -> list[Complaint]:
+    """Bit for bit."""
+    if len(found) != len(oracle):
+        return [Complaint("count", f"{len(found)} {what}s, the oracle gives {len(oracle)}")]
+    complaints = []
+    for i, (ours, theirs) in enumerate(zip(found, oracle, strict=True)):
+        if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+            text = f"{what} {i} is {ours.dtype}{list(ours.shape)}, the oracle's is {theirs.dtype}{list(theirs.shape)}"
+            complaints.append(Complaint("dtype" if ours.dtype != theirs.dtype else "shape", text))
+        elif not same_bits(ours, theirs):
+            raw = f"u{ours.dtype.itemsize}"
+            ours, theirs = np.ascontiguousarray(ours), np.ascontiguousarray(theirs)
+            wrong = np.argwhere(
+                ours.reshape(-1).view(raw).reshape(ours.shape) != theirs.reshape(-1).view(raw).reshape(ours.shape)
+            )
+            complaints.append(_differs("bits", f"{what} {i}", ours, theirs, wrong))
+    return complaints
+
+
+def collect(
+    judge: Callable[[Backend, Case], list[Complaint]], backend: Backend, chosen: Sequence[Case]
+) -> list[tuple[Case, list[Complaint]]]:
+    """What a judge says of each case; a refusal is a complaint of its own kind, never a silent skip."""
+    results = []
+    for case in chosen:
+        try:
+            results.append((case, judge(backend, case)))
+        except UnsupportedOpError as error:
+            results.append((case, [Complaint("refused", str(error))]))
+    return results
+
+
+# -- the verdict -------------------------------------------------------------------------------------------------------
+
+
+def settle(check: str, backend: Backend, op: str, results: Sequence[tuple[Case, list[Complaint]]]) -> list[str]:
+    """What is left after the expected differences: complaints that no row explains, and rows that explain nothing."""
+    rows = tolerances.expected(check, backend.name, op, backend.version())
+    occurred = set()
+    left = []
+    for case, complaints in results:
+        for complaint in complaints:
+            row = next((r for r in rows if r.explains(case, complaint)), None)
+            if row is None:
+                left.append(f"{case}\n    {complaint}")
+            else:
+                occurred.add(row)
+    left += [f"expected difference no longer occurs, remove its row: {row}" for row in rows if row not in occurred]
+    return left
+
+
+def report(backend: Backend, lines: Sequence[str]) -> str:
+    return f"{backend.name} {backend.version()}: {len(lines)} complaints\n  " + "\n  ".join(lines)

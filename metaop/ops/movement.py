@@ -13,7 +13,7 @@ from metaop.errors import AttributeValueError, ShapeError
 from metaop.ops.domain import Domain
 from metaop.ops.rules import broadcast_shapes, normalise_axes, normalise_axis, unify_size
 from metaop.ops.spec import meta_op
-from metaop.types import ANY, INDEX, NUMERIC, Ints, TensorType
+from metaop.types import ANY, INDEX, NUMERIC, Ints
 
 # Any integer may be an index, as far as the operator knows; those drawn for samples fit every axis of size 2 or more.
 indices_domain = Domain(spread=(-2, 1), text="indices")
@@ -26,7 +26,7 @@ def total(sizes):
     return 0 if 0 in sizes else math.prod(sizes)
 
 
-# -- reshape and its kin ------------------------------------------------------------------------------------------------
+# -- reshape and its kin -----------------------------------------------------------------------------------------------
 
 
 def reshaped(x, *, shape):
@@ -246,7 +246,7 @@ def expanded(x, *, shape):
 
 @meta_op(rule=expanded, dtypes=ANY)
 def expand(x, *, shape: Ints):
-    """Broadcast against ``shape``, in both directions: where ``shape`` says 1, or is too short, ``x`` keeps its size."""
+    """Broadcast with ``shape``, in both directions: ``x`` keeps its size where ``shape`` says 1 or is too short."""
     # A copy, for a view would be read-only.
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape)).copy()
 
@@ -274,7 +274,7 @@ def expand_rejects(reject):
     yield reject(x="float32[2, 3]", shape=(-1, 3), message="shape (-1, 3)")
 
 
-# -- joining and splitting ----------------------------------------------------------------------------------------------
+# -- joining and splitting ---------------------------------------------------------------------------------------------
 
 
 def common_shape(what, types, but=None):
@@ -404,7 +404,7 @@ def parted(x, *, axis, split, num_outputs):
 
 @meta_op(rule=parted, dtypes=ANY, outputs=None)
 def split(x, *, axis: int = 0, split: Ints | None = None, num_outputs: int | None = None):
-    """Parts of ``x`` along ``axis``: of the sizes ``split``, or ``num_outputs`` equal ones, the last smaller if need be."""
+    """Parts of ``x`` along ``axis``: of the sizes ``split``, or ``num_outputs`` equal ones; the last may be smaller."""
     ends = np.cumsum(split_sizes(x.shape[axis], split, num_outputs))
     return tuple(np.split(x, ends[:-1], axis=axis))
 
@@ -437,7 +437,7 @@ def split_rejects(reject):
     yield reject(x="float32[4, 2]", axis=2, num_outputs=2, message="axis 2 is out of range")
 
 
-# -- selecting ----------------------------------------------------------------------------------------------------------
+# -- selecting ---------------------------------------------------------------------------------------------------------
 
 
 def slice_axes(starts, ends, axes, steps):
@@ -453,7 +453,7 @@ def slice_axes(starts, ends, axes, steps):
 
 
 def clamp(start, end, step, size):
-    """The first index, and how many follow from it by ``step``, on an axis of ``size``, as the ONNX Slice counts them."""
+    """The first index and the number of indices on an axis of ``size``, clamped as in the ONNX operator Slice."""
     start, end = (i + size if i < 0 else i for i in (start, end))
     if step > 0:
         start, end = (min(max(i, 0), size) for i in (start, end))
@@ -475,10 +475,10 @@ def sliced(x, *, starts, ends, axes, steps):
 
 @meta_op(rule=sliced, dtypes=ANY)
 def slice(x, *, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None):
-    """The elements from ``starts`` up to and not including ``ends``, by ``steps``, along ``axes`` (``None``: the first ones).
+    """The elements from ``starts`` up to and without ``ends``, by ``steps``, along ``axes`` (``None``: the first).
 
-    Negative positions count from the end, positions beyond the ends are clamped, and negative steps go backwards; an end
-    below ``-size`` then includes element 0.
+    Negative positions count from the end, those out of range are clamped, and negative steps go backwards; an end below
+    ``-size`` then includes element 0.
     """
     where = [builtins.slice(None)] * x.ndim
     for axis, start, end, step in slice_axes(starts, ends, axes, steps):
@@ -538,7 +538,9 @@ def slice_samples(draw):
 
 @slice.rejects
 def slice_rejects(reject):
-    yield reject(x="float32[4, 5]", starts=(0, 0), ends=(1,), message="ends (1,) and starts (0, 0) must have one length")
+    yield reject(
+        x="float32[4, 5]", starts=(0, 0), ends=(1,), message="ends (1,) and starts (0, 0) must have one length"
+    )
     yield reject(x="float32[4, 5]", starts=(0,), ends=(1,), axes=(0, 1), message="axes (0, 1) and starts")
     yield reject(x="float32[...]", starts=(0,), ends=(1,), steps=(0,), message="a step cannot be 0")
     yield reject(x="float32[4, 5]", starts=(0,), ends=(1,), axes=(2,), message="axes 2 is out of range")
@@ -612,8 +614,8 @@ def scattered(indices, updates, *, axis, size):
 def scatter_add(indices, updates, *, axis: int = 0, size: int):
     """Zeros, of ``size`` along ``axis``, to which ``updates`` are added at ``indices``: what undoes ``gather``.
 
-    The shape of ``updates`` is that of ``gather(result, indices, axis=axis)``; equal indices add up, negative ones count
-    from the end.
+    The shape of ``updates`` is that of ``gather(result, indices, axis=axis)``; equal indices add up, negative
+    ones count from the end.
     """
     rank = updates.ndim - indices.ndim + 1
     axis = axis % rank
@@ -641,14 +643,16 @@ def scatter_add_samples(draw):
 @scatter_add.rejects
 def scatter_add_rejects(reject):
     yield reject(indices="int64[2]", updates="float32[2, 3]", axis=2, size=4, message="axis 2 is out of range")
-    yield reject(indices="int64[2]", updates="float32[3, 3]", size=4, message="axis 0 of 'indices': sizes 3 and 2 differ")
+    yield reject(
+        indices="int64[2]", updates="float32[3, 3]", size=4, message="axis 0 of 'indices': sizes 3 and 2 differ"
+    )
     yield reject(indices="int64[2, 2]", updates="float32[2]", size=4, message="'updates' of type float32[2] must have")
     yield reject(indices="int64[2]", updates="float32[2]", size=-1, message="size -1")
     yield reject(indices="int64[2]", updates="float32[2]", size=0, message="size 0 has no place")
     yield reject(indices="int64[2]", updates="float32[2]", message="'size' is required")
 
 
-# -- padding ------------------------------------------------------------------------------------------------------------
+# -- padding -----------------------------------------------------------------------------------------------------------
 
 
 def padded(x, *, pads, mode, value):
@@ -682,7 +686,9 @@ def pad(x, *, pads: Ints, mode: Literal["constant", "reflect", "edge"] = "consta
     if x.ndim == 0:
         return x
     widths = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
-    return np.pad(x, widths, constant_values=x.dtype.type(value)) if mode == "constant" else np.pad(x, widths, mode=mode)
+    if mode == "constant":
+        return np.pad(x, widths, constant_values=x.dtype.type(value))
+    return np.pad(x, widths, mode=mode)
 
 
 @pad.vjp

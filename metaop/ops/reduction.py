@@ -112,11 +112,11 @@ def reduce_mean(x, *, axes: Ints | None = None, keepdims: bool = False):
 def reduce_mean_vjp(m, g, y, x, *, axes, keepdims):
     shape = m.shape(x)
     count = int(np.prod([shape[a] for a in normalise_axes(axes, len(shape))], dtype=np.int64))
-    # Divided, not multiplied by the reciprocal, so that the gradient is rounded once. An empty mean has no gradient to share.
+    # Divided, not multiplied by the reciprocal, so that the gradient is rounded once.
     return (m.expand(m.div(with_reduced_axes(m, g, x, axes), float(max(count, 1))), shape=shape),)
 
 
-reduction_samples(reduce_mean, empty=True)
+reduction_samples(reduce_mean)
 
 
 @reduce_mean.samples
@@ -177,10 +177,10 @@ def reduce_prod(x, *, axes: Ints | None = None, keepdims: bool = False):
 def product_of_others(m, rows):
     """For each element of a matrix, the product of the other elements of its row.
 
-    Dividing the row's product by the element fails at zeros. Instead the products of all elements before and of all after
-    are multiplied; each takes log2(n) steps, in which the reach of the partial products doubles.
+    Dividing the row's product by the element fails at zeros. Instead the products of all elements before it and of all
+    after it are multiplied; each takes log2(n) steps, in which the reach of the partial products doubles.
     """
-    height, n = m.shape(rows)
+    n = m.shape(rows)[1]
 
     def shifted(tensor, by):
         kept = m.slice(tensor, starts=(max(-by, 0),), ends=(n - max(by, 0),), axes=(1,))
@@ -248,7 +248,7 @@ def arg_samples(op):
 
 @meta_op(rule=arg_selection, dtypes=NUMERIC, nondifferentiable="its result is a position")
 def argmax(x, *, axis: int | None = None, keepdims: bool = False):
-    """The position, as int64, of the largest element along ``axis``, or in the flattened tensor where ``axis`` is ``None``.
+    """The position, as int64, of the largest element along ``axis``, or in the flattened tensor for ``None``.
 
     The first of several equal ones; the first NaN if there is one.
     """
@@ -260,7 +260,7 @@ arg_samples(argmax)
 
 @meta_op(rule=arg_selection, dtypes=NUMERIC, nondifferentiable="its result is a position")
 def argmin(x, *, axis: int | None = None, keepdims: bool = False):
-    """The position, as int64, of the smallest element along ``axis``, or in the flattened tensor where ``axis`` is ``None``.
+    """The position, as int64, of the smallest element along ``axis``, or in the flattened tensor for ``None``.
 
     The first of several equal ones; the first NaN if there is one.
     """

@@ -1,7 +1,7 @@
 """Convolutions and transposed convolutions over one, two and three spatial axes.
 
-Inputs are ``[N, C, spatial...]``. One reference, one shape rule and one gradient rule serve every rank: the gradients of a
-convolution are themselves (transposed) convolutions of the same rank.
+Inputs are ``[N, C, spatial...]``. One reference, one shape rule and one gradient rule serve every rank: the gradients
+of a convolution are themselves (transposed) convolutions of the same rank.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from metaop.ops.spec import meta_op
 from metaop.ops.windows import accumulator, axes_of, extents, per_axis, window_count
 from metaop.types import FLOATING, Ints, TensorType
 
-# -- shapes -------------------------------------------------------------------------------------------------------------
+# -- shapes ------------------------------------------------------------------------------------------------------------
 
 
 def _kernel_of(what, shape):
@@ -102,7 +102,7 @@ def _transposed(spatial):
     return rule
 
 
-# -- references ---------------------------------------------------------------------------------------------------------
+# -- references --------------------------------------------------------------------------------------------------------
 
 
 def _add_bias(y, b):
@@ -152,7 +152,7 @@ def _convolve_transposed(x, w, b, strides, pads, output_padding, dilations, grou
     return np.ascontiguousarray(_add_bias(y, b), dtype=x.dtype)
 
 
-# -- gradients ----------------------------------------------------------------------------------------------------------
+# -- gradients ---------------------------------------------------------------------------------------------------------
 
 
 def _cut(m, x, sizes):
@@ -165,8 +165,8 @@ def _cut(m, x, sizes):
 def _weight_gradient(m, signal, outer, kernel, strides, pads, dilations, group):
     """What correlates ``signal`` (where windows slide) with ``outer`` (one element per window), for every tap.
 
-    That is a convolution in which batch and channels change places, and so do strides and dilations: the windows' starts
-    are ``strides`` apart and the taps ``dilations``. Groups stay groups once they stand before the batch.
+    That is a convolution in which batch and channels change places, and so do strides and dilations: the windows'
+    starts are ``strides`` apart and the taps ``dilations``. Groups stay groups once they stand before the batch.
     """
     spatial = len(kernel)
     swap = (1, 0, *range(2, spatial + 2))
@@ -218,7 +218,7 @@ def _transposed_vjp(m, g, y, x, w, *b, strides, pads, output_padding, dilations,
     return (_cut(m, dx, m.shape(x)[2:]), dw, *_bias_gradients(m, g, b))
 
 
-# -- samples that every rank needs --------------------------------------------------------------------------------------
+# -- samples that every rank needs -------------------------------------------------------------------------------------
 
 
 def _with_nan(*shape):
@@ -313,7 +313,7 @@ def _text(*sizes):
     return f"float32[{', '.join(str(s) for s in sizes)}]"
 
 
-# -- declarations -------------------------------------------------------------------------------------------------------
+# -- declarations ------------------------------------------------------------------------------------------------------
 
 
 @meta_op(rule=_convolution(1), dtypes=FLOATING)
@@ -358,8 +358,8 @@ def conv3d(
 ):
     """Convolution of ``x [N, C, D, H, W]`` with ``w [M, C/group, kD, kH, kW]``, plus ``b [M]``; no flipping.
 
-    ``pads`` are zeros: three begins, then three ends. With groups, each part of the output channels sees its part of the
-    input's.
+    ``pads`` are zeros: three begins, then three ends. With groups, each part of the output channels sees its part of
+    the input's.
     """
     return _convolve(x, w, b, strides, pads, dilations, group)
 
@@ -403,7 +403,8 @@ def conv_transpose2d(
     dilations: Ints = (1, 1),
     group: int = 1,
 ):
-    """What ``conv2d`` with the same ``w [C, M/group, kH, kW]`` does to a gradient: ``x [N, C, H, W]`` to ``[N, M, ...]``.
+    """What ``conv2d`` with the same ``w [C, M/group, kH, kW]`` does to a gradient: ``x [N, C, H, W]`` to
+    ``[N, M, ...]``.
 
     ``pads`` are cut off the result (top, left, bottom, right); ``output_padding`` lengthens its ends.
     """
@@ -440,7 +441,8 @@ _transposed_samples(conv_transpose3d, 3)
 
 @meta_op(rule=_convolution(2, depthwise=True), dtypes=FLOATING)
 def depthwise_conv2d(x, w, b=None, *, strides: Ints = (1, 1), pads: Ints = (0, 0, 0, 0), dilations: Ints = (1, 1)):
-    """Each channel of ``x [N, C, H, W]`` convolved with its own ``M`` kernels of ``w [C*M, 1, kH, kW]``, plus ``b [C*M]``.
+    """Each channel of ``x [N, C, H, W]`` convolved with its own ``M`` kernels of ``w [C*M, 1, kH, kW]``, plus
+    ``b [C*M]``.
 
     The same as ``conv2d`` with ``group=C``.
     """

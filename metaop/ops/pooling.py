@@ -17,7 +17,7 @@ from metaop.ops.spec import meta_op
 from metaop.ops.windows import accumulator, axes_of, extents, per_axis, window_count
 from metaop.types import FLOATING, Ints, TensorType
 
-# -- shapes -------------------------------------------------------------------------------------------------------------
+# -- shapes ------------------------------------------------------------------------------------------------------------
 
 
 def _counts(sizes, kernel, strides, pads, dilations, ceil_mode):
@@ -75,7 +75,7 @@ def _global_pool(x):
     return x.with_shape((*x.shape[:2], *[1] * (len(x.shape) - 2)))
 
 
-# -- references ---------------------------------------------------------------------------------------------------------
+# -- references --------------------------------------------------------------------------------------------------------
 
 
 def _slide(function, x, fill, kernel, strides, pads, dilations, counts):
@@ -120,7 +120,7 @@ def _average_pool(x, kernel, strides, pads, ceil_mode, count_include_pad):
     return (sums / divisors.astype(work)).astype(x.dtype)
 
 
-# -- gradients ----------------------------------------------------------------------------------------------------------
+# -- gradients ---------------------------------------------------------------------------------------------------------
 
 
 def _positions(sizes, kernel, strides, pads, dilations, counts):
@@ -136,7 +136,7 @@ def _positions(sizes, kernel, strides, pads, dilations, counts):
 
 
 def _collect(m, values, sources, targets, x):
-    """For each element of ``x`` the sum of those ``values [N*C, L]`` at ``sources`` whose ``targets`` are its position."""
+    """For each element of ``x`` the sum of the ``values [N*C, L]`` at those ``sources`` whose ``targets`` name it."""
     shape = m.shape(x)
     batch, size, nowhere = shape[0] * shape[1], int(np.prod(shape[2:])), m.shape(values)[1]
     order = np.argsort(targets, kind="stable")
@@ -185,7 +185,7 @@ def _average_pool_vjp(m, g, y, x, *, kernel_shape, strides, pads, ceil_mode, cou
     return (_collect(m, shares, np.tile(np.arange(windows), taps), at.reshape(-1), x),)
 
 
-# -- samples that every rank needs --------------------------------------------------------------------------------------
+# -- samples that every rank needs -------------------------------------------------------------------------------------
 
 
 def _with_nan(*shape):
@@ -299,7 +299,7 @@ def _average_pool_samples(op, spatial):
         )
 
 
-# -- declarations -------------------------------------------------------------------------------------------------------
+# -- declarations ------------------------------------------------------------------------------------------------------
 
 
 @meta_op(rule=_pool(1), dtypes=FLOATING)
@@ -432,7 +432,7 @@ def global_average_pool(x):
 @global_average_pool.vjp
 def global_average_pool_vjp(m, g, y, x):
     shape = m.shape(x)
-    return (m.expand(m.multiply(g, 1 / int(np.prod(shape[2:]))), shape=shape),)
+    return (m.expand(m.div(g, float(np.prod(shape[2:]))), shape=shape),)
 
 
 @meta_op(rule=_global_pool, dtypes=FLOATING)

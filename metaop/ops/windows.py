@@ -1,4 +1,4 @@
-"""The geometry of sliding windows, which convolution and pooling share: checks, sizes and zero-cost views."""
+"""The geometry of sliding windows, which convolution and pooling share: checks and sizes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def window_count(
 ) -> int | None:
     """How many windows fit along one axis.
 
-    With ``ceil`` a last window may reach beyond the padded input, if it starts inside the input or the padding before it.
+    With ``ceil`` a last window may reach beyond the padded input, if it starts inside the input or the padding before
+    it.
     """
     if size is None or extent is None:
         return None

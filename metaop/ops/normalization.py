@@ -28,7 +28,7 @@ def _per_channel(least):
         _check_epsilon(attrs["epsilon"])
         require_rank("x", x, least)
         channels = None if x.shape is None else x.shape[1]
-        for name, tensor in zip(("scale", "bias", "mean", "var"), channelwise, strict=False):
+        for name, tensor in zip(("scale", "bias", "mean", "var")[: len(channelwise)], channelwise, strict=True):
             require_rank(name, tensor, 1, 1)
             if tensor.shape is not None:
                 channels = unify_size(channels, tensor.shape[0], f"the channels of x and {name}")
@@ -115,8 +115,8 @@ def _zeros(m, *inputs):
 def batch_norm(x, scale, bias, mean, var, *, epsilon: float = 1e-5, training: bool = False):
     """``x [N, C, ...]`` normalised per channel, then times ``scale [C]`` plus ``bias [C]``.
 
-    With ``training`` the statistics are those of ``x`` over all other axes, and ``mean`` and ``var`` are ignored (updating
-    them is the caller's affair); without it they are ``mean [C]`` and ``var [C]``.
+    With ``training`` the statistics are those of ``x`` over all other axes, and ``mean`` and ``var`` are ignored
+    (updating them is the caller's affair); without it they are ``mean [C]`` and ``var [C]``.
     """
     if training:
         standard = _standardised(x, (0, *range(2, x.ndim)), epsilon)
@@ -181,7 +181,7 @@ def batch_norm_rejects(reject):
 
 @meta_op(rule=_layer_norm, dtypes=FLOATING)
 def layer_norm(x, scale=None, bias=None, *, axis: int = -1, epsilon: float = 1e-5):
-    """``x`` normalised over the axes from ``axis`` on, then times ``scale`` plus ``bias``, both of those axes' shape."""
+    """``x`` normalised over the axes from ``axis`` on, then times ``scale`` plus ``bias``, which have these axes only."""
     y = _standardised(x, tuple(range(normalise_axis(axis, x.ndim), x.ndim)), epsilon)
     y = y if scale is None else y * scale
     y = y if bias is None else y + bias
@@ -189,21 +189,21 @@ def layer_norm(x, scale=None, bias=None, *, axis: int = -1, epsilon: float = 1e-
 
 
 @layer_norm.vjp
-def layer_norm_vjp(m, g, y, x, scale=None, *bias, axis, epsilon):
+def layer_norm_vjp(m, g, y, x, *affine, axis, epsilon):
     rank = len(m.shape(x))
     first = normalise_axis(axis, rank)
-    given = (x, scale, *bias) if bias or scale is not None else (x,)
     if 0 in m.shape(x):
-        return _zeros(m, *given)
+        return _zeros(m, x, *affine)
     axes, others = tuple(range(first, rank)), tuple(range(first))
 
     def summed(gradient):
         return m.reduce_sum(gradient, axes=others) if others else gradient
 
+    scale = affine[0] if affine else None
     standard, inverse = _standardise(m, x, axes, epsilon)
     dx = _through_statistics(m, g if scale is None else m.multiply(g, scale), standard, inverse, axes)
-    dscale = None if scale is None else summed(m.multiply(g, standard))
-    return (dx, dscale, *[None if b is None else summed(g) for b in bias])[: len(given)]
+    parts = (m.multiply(g, standard), g)[: len(affine)]
+    return (dx, *[None if t is None else summed(part) for t, part in zip(affine, parts, strict=True)])
 
 
 @layer_norm.samples

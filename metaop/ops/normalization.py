@@ -181,7 +181,7 @@ def batch_norm_rejects(reject):
 
 @meta_op(rule=_layer_norm, dtypes=FLOATING)
 def layer_norm(x, scale=None, bias=None, *, axis: int = -1, epsilon: float = 1e-5):
-    """``x`` normalised over the axes from ``axis`` on, then times ``scale`` plus ``bias``, which have these axes only."""
+    """``x`` normalised over the axes from ``axis`` on, then times ``scale`` plus ``bias`` (these axes only)."""
     y = _standardised(x, tuple(range(normalise_axis(axis, x.ndim), x.ndim)), epsilon)
     y = y if scale is None else y * scale
     y = y if bias is None else y + bias

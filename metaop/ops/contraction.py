@@ -27,6 +27,7 @@ def multiplied(x, y):
 
 
 @meta_op(rule=multiplied, dtypes=FLOATING | INDEX)
+@np.errstate(all="ignore")
 def matmul(x, y):
     """The product of matrices, of which the leading axes are batches that broadcast.
 
@@ -124,14 +125,20 @@ def parse_equation(equation, count):
 
 
 def label_axes(terms, output, ranks, equation):
-    """The terms with a number for each broadcast axis, counted from the last one, in place of ``"..."``."""
+    """The terms with a number for each broadcast axis, counted from the last one, in place of ``"..."``.
+
+    ``None`` for an operand of unknown rank.
+    """
     broadcast = 0
     labelled = []
     for position, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
+        if rank is None:
+            labelled.append(None)
+            continue
         extra = rank - len(term) + ("..." in term)
         if extra < 0 or (extra > 0 and "..." not in term):
             raise ShapeError(
-                f"einsum: inputs[{position}] has rank {rank}, which the term {''.join(term)!r} of equation {equation!r} "
+                f"einsum: inputs[{position}] has rank {rank}; the term {''.join(term)!r} of equation {equation!r} "
                 "does not fit"
             )
         broadcast = max(broadcast, extra if "..." in term else 0)
@@ -154,22 +161,23 @@ def contracted(*inputs, equation):
         (None,) * len(term) if t.shape is None and "..." not in term else t.shape
         for t, term in zip(inputs, terms, strict=True)
     ]
-    known = [i for i, shape in enumerate(shapes) if shape is not None]
-    labelled, result = label_axes([terms[i] for i in known], output, [len(shapes[i]) for i in known], equation)
+    ranks = [None if shape is None else len(shape) for shape in shapes]
+    labelled, result = label_axes(terms, output, ranks, equation)
     sizes = {}
-    for i, labels in zip(known, labelled, strict=True):
-        for label, size in zip(labels, shapes[i], strict=True):
+    for labels, shape in zip(labelled, shapes, strict=True):
+        for label, size in zip(labels or (), shape or (), strict=True):
             what = f"einsum: axis {label!r} of equation {equation!r}"
             if isinstance(label, str):
                 sizes[label] = unify_size(sizes.get(label), size, what)
             else:
                 sizes[label] = broadcast_shapes([(sizes.get(label, 1),), (size,)])[0]
-    if "..." in output and len(known) < len(shapes):
+    if "..." in output and None in ranks:
         return inputs[0].with_shape(None)
     return inputs[0].with_shape(tuple(sizes.get(label) for label in result))
 
 
 @meta_op(rule=contracted, dtypes=FLOATING)
+@np.errstate(all="ignore")
 def einsum(*inputs, equation: str):
     """The sum of products that ``equation`` writes in Einstein's notation: ``"bij,bjk->bik"`` multiplies matrices.
 
@@ -269,6 +277,7 @@ def einsum_rejects(reject):
     yield reject("float32[2, 3]", equation="...i->i", message="name the axes to be summed")
     yield reject("float32[2, 3]", "float32[4, 3]", equation="...i,...i->...", message="do not broadcast")
     yield reject("float32[2]", equation="...ij->...i", message="does not fit")
+    yield reject("float32[...]", "float32[2]", equation="...i,ij->...j", message="inputs[1] has rank 1")
     yield reject("int64[2, 3]", equation="ij->ji", message="takes")
 
 

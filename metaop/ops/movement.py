@@ -611,6 +611,7 @@ def scattered(indices, updates, *, axis, size):
 
 
 @meta_op(rule=scattered, dtypes=NUMERIC, also={"indices": INDEX}, domain={"indices": indices_domain})
+@np.errstate(all="ignore")
 def scatter_add(indices, updates, *, axis: int = 0, size: int):
     """Zeros, of ``size`` along ``axis``, to which ``updates`` are added at ``indices``: what undoes ``gather``.
 

@@ -81,6 +81,7 @@ def reduction_samples(op, empty=True):
 
 
 @meta_op(rule=reduction, dtypes=NUMERIC)
+@np.errstate(all="ignore")
 def reduce_sum(x, *, axes: Ints | None = None, keepdims: bool = False):
     """The sum over ``axes``; 0 where there is nothing to sum."""
     return np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=accumulator(x.dtype)), dtype=x.dtype)
@@ -100,12 +101,12 @@ def reduce_sum_special(draw):
 
 
 @meta_op(rule=reduction, dtypes=FLOATING)
+@np.errstate(all="ignore")
 def reduce_mean(x, *, axes: Ints | None = None, keepdims: bool = False):
     """The arithmetic mean over ``axes``; NaN where there is nothing to average."""
     total = np.sum(x, axis=axes, keepdims=keepdims, dtype=accumulator(x.dtype))
     count = np.prod([x.shape[a] for a in normalise_axes(axes, x.ndim)], dtype=total.dtype)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(total / count, dtype=x.dtype)
+    return np.asarray(total / count, dtype=x.dtype)
 
 
 @reduce_mean.vjp
@@ -141,6 +142,7 @@ def extremum_samples(op):
 
 
 @meta_op(rule=selection, dtypes=NUMERIC)
+@np.errstate(all="ignore")
 def reduce_max(x, *, axes: Ints | None = None, keepdims: bool = False):
     """The largest element over ``axes``; NaN if there is a NaN.
 
@@ -155,6 +157,7 @@ extremum_samples(reduce_max)
 
 
 @meta_op(rule=selection, dtypes=NUMERIC)
+@np.errstate(all="ignore")
 def reduce_min(x, *, axes: Ints | None = None, keepdims: bool = False):
     """The smallest element over ``axes``; NaN if there is a NaN.
 
@@ -169,6 +172,7 @@ extremum_samples(reduce_min)
 
 
 @meta_op(rule=reduction, dtypes=NUMERIC)
+@np.errstate(all="ignore")
 def reduce_prod(x, *, axes: Ints | None = None, keepdims: bool = False):
     """The product over ``axes``; 1 where there is nothing to multiply."""
     return np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=accumulator(x.dtype)), dtype=x.dtype)
@@ -271,6 +275,7 @@ arg_samples(argmin)
 
 
 @meta_op(rule=scan, dtypes=NUMERIC)
+@np.errstate(all="ignore")
 def cumsum(x, *, axis: int = 0, exclusive: bool = False, reverse: bool = False):
     """The running sum along ``axis``: element i is the sum of all up to i, without i itself if ``exclusive``.
 

@@ -1,0 +1,18 @@
+"""ONNX Runtime. Importing this imports the framework; only ``metaop.backends.catalog`` does so, on first use."""
+
+from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table of bindings
+    activation,
+    contraction,
+    convolution,
+    elementwise,
+    logic,
+    loss,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+)
+from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend
+
+BACKEND = OnnxRuntimeBackend

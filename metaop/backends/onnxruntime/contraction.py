@@ -1,0 +1,26 @@
+"""Contractions, and the lookup that is one with a one-hot matrix."""
+
+from metaop.backends.onnxruntime.bindings import bind
+from metaop.backends.onnxruntime.graph import node
+
+bind.rename({"matmul": node("MatMul")})
+
+
+@bind
+def einsum(o, *inputs, equation):
+    terms = equation.replace(" ", "").split("->")[0].split(",")
+    # ONNX wants every ellipsis to stand for the same number of axes; what is missing in front broadcasts as 1.
+    hidden = [x.rank - len(term.replace("...", "")) for x, term in zip(inputs, terms)]
+    aligned = []
+    for x, term, rank in zip(inputs, terms, hidden):
+        missing = max(hidden) - rank
+        if missing and "..." in term:
+            first = term.index("...")
+            x = o.Unsqueeze(x, tuple(range(first, first + missing)))
+        aligned.append(x)
+    return o.Einsum(*aligned, equation=equation)
+
+
+@bind
+def embedding(o, indices, weight):
+    return o.Gather(weight, indices, axis=0)

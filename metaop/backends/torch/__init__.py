@@ -1,5 +1,33 @@
 """PyTorch. Importing this package imports the framework; only ``metaop.backends.catalog`` does so, on first use."""
 
+from metaop.backends.torch import (
+    activation,
+    contraction,
+    convolution,
+    elementwise,
+    logic,
+    loss,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+)
 from metaop.backends.torch.adapter import TorchBackend
+
+__all__ = [
+    "BACKEND",
+    "activation",
+    "contraction",
+    "convolution",
+    "elementwise",
+    "logic",
+    "loss",
+    "movement",
+    "normalization",
+    "pooling",
+    "recurrent",
+    "reduction",
+]
 
 BACKEND = TorchBackend

@@ -1,0 +1,63 @@
+"""PyTorch's activations."""
+
+import functools
+
+import torch
+import torch.nn.functional as F
+
+from metaop.backends.torch.bindings import bind
+
+# Above the threshold PyTorch returns x itself, which at its default of 20 is off by 2e-9; at 40 it is right in float64.
+softplus = functools.partial(F.softplus, beta=1.0, threshold=40.0)
+
+bind.rename(
+    {
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
+        "relu": torch.relu,
+        "softplus": softplus,
+        "softsign": F.softsign,
+        "silu": F.silu,
+        "hard_swish": F.hardswish,
+        "elu": (F.elu, {"alpha": "alpha"}),
+        "leaky_relu": (F.leaky_relu, {"alpha": "negative_slope"}),
+        "gelu": (F.gelu, {"approximate": "approximate"}),
+        "softmax": (torch.softmax, {"axis": "dim"}),
+        "log_softmax": (torch.log_softmax, {"axis": "dim"}),
+    }
+)
+
+
+@bind
+def selu(x, *, alpha, gamma):
+    # PyTorch's constants are these unrounded: the same in float32, not in float64.
+    if alpha == 1.67326319217681884765625 and gamma == 1.05070102214813232421875 and x.dtype is not torch.float64:
+        return torch.selu(x)
+    # What torch.selu and F.elu both call.
+    return torch._C._nn.elu(x, alpha, gamma)
+
+
+@bind
+def hard_sigmoid(x, *, alpha, beta):
+    if alpha == 1 / 6 and beta == 0.5:
+        return F.hardsigmoid(x)
+    return F.hardtanh(x * alpha + beta, 0.0, 1.0)
+
+
+@bind
+def prelu(x, slope):
+    # torch.prelu takes one slope, or one per channel (axis 1).
+    if slope.numel() == 1:
+        return torch.prelu(x, slope.reshape(1))
+    rank = x.dim()
+    axis = slope.dim() - rank + 1
+    if rank > 1 and axis >= 0 and slope.shape[axis] == slope.numel() == x.shape[1]:
+        return torch.prelu(x, slope.reshape(-1))
+    return torch.where(x > 0, x, slope * x)
+
+
+@bind
+def dropout(x, mask=None, *, ratio, training):
+    if not training:
+        return x
+    return torch.masked_fill(x, torch.logical_not(mask), 0.0) / (1.0 - ratio)

@@ -1,0 +1,13 @@
+"""PyTorch's products."""
+
+import torch
+import torch.nn.functional as F
+
+from metaop.backends.torch.bindings import bind
+
+bind.rename({"matmul": torch.matmul, "embedding": F.embedding})
+
+
+@bind
+def einsum(*inputs, equation):
+    return torch.einsum(equation, *inputs)

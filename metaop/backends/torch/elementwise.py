@@ -1,0 +1,59 @@
+"""PyTorch's elementwise arithmetic."""
+
+import numpy as np
+import torch
+
+from metaop.backends.torch.bindings import bind
+
+bind.rename(
+    {
+        "add": torch.add,
+        "subtract": torch.sub,
+        "multiply": torch.mul,
+        "div": torch.div,
+        "pow": torch.pow,
+        "maximum": torch.maximum,
+        "minimum": torch.minimum,
+        "negative": torch.neg,
+        "inv": torch.reciprocal,
+        "square": torch.square,
+        "sqrt": torch.sqrt,
+        "rsqrt": torch.rsqrt,
+        "abs": torch.abs,
+        "sign": torch.sign,
+        "exp": torch.exp,
+        "log": torch.log,
+        "sin": torch.sin,
+        "cos": torch.cos,
+        "erf": torch.erf,
+        "floor": torch.floor,
+        "ceil": torch.ceil,
+        "round": torch.round,
+    }
+)
+
+
+@bind
+def clip(x, *, min, max):
+    if not x.is_floating_point():
+        # A float bound would make the result floating.
+        min, max = (None if bound is None else int(bound) for bound in (min, max))
+    return x if min is None and max is None else torch.clamp(x, min=min, max=max)
+
+
+@bind
+def identity(x):
+    return x
+
+
+@bind
+def cast(x, *, to):
+    return x.to(TORCH_DTYPES[to])
+
+
+KNOWN = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64"),
+    # Since PyTorch 2.3.
+    *("uint16", "uint32", "uint64"),
+)
+TORCH_DTYPES = {np.dtype(name): getattr(torch, name) for name in KNOWN if hasattr(torch, name)}

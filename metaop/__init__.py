@@ -1,1 +1,97 @@
-"""metaop"""
+"""metaop: find out which operator of which deep-learning framework is wrong, and prove it.
+
+>>> import metaop as mo
+>>> x = mo.Placeholder(name="x")
+>>> w = mo.Variable([[2.0]], name="w")
+>>> with mo.Session(backend="numpy") as sess:
+...     sess.run(x @ w, feed_dict={x: [[1.0], [3.0]]})
+array([[2.],
+       [6.]], dtype=float32)
+
+Importing this package needs NumPy only and loads no framework; a framework is loaded when a backend is first used.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+import types as _types
+from collections.abc import Mapping as _Mapping
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from metaop import backends, errors, graph, ops
+from metaop._version import __version__
+from metaop.backends import Backend, BackendInfo, derive
+from metaop.debug import DebugReport, DebugSession, Record, Verification
+from metaop.errors import (
+    BackendError,
+    FeedError,
+    FrameworkError,
+    GradientError,
+    GraphError,
+    InternalError,
+    MetaopError,
+    UserError,
+)
+from metaop.graph import Constant, Node, Operator, Placeholder, Session, Variable, apply
+from metaop.graph import functional as _functional
+from metaop.graph.functional import *  # noqa: F403  one function per meta operator, listed in functional.__all__
+from metaop.ops import MetaOp
+
+__all__ = [
+    "Backend",
+    "BackendError",
+    "BackendInfo",
+    "Constant",
+    "DebugReport",
+    "DebugSession",
+    "FeedError",
+    "FrameworkError",
+    "GradientError",
+    "GraphError",
+    "InternalError",
+    "MetaOp",
+    "MetaopError",
+    "Node",
+    "Operator",
+    "Placeholder",
+    "Record",
+    "Session",
+    "UserError",
+    "Variable",
+    "Verification",
+    "__version__",
+    "apply",
+    "backends",
+    "derive",
+    "errors",
+    "graph",
+    "ops",
+]
+__all__ += _functional.__all__
+
+
+class _Backends(_types.ModuleType):
+    """``metaop.backends`` is a package and, called, the table of what is known and installed."""
+
+    def __call__(self) -> dict[str, BackendInfo]:
+        from metaop.backends.catalog import backends
+
+        return backends()
+
+
+class _Ops(_types.ModuleType):
+    """``metaop.ops`` is a package and, called, every meta operator by name."""
+
+    def __call__(self) -> _Mapping[str, MetaOp]:
+        return _types.MappingProxyType(ops.REGISTRY)
+
+
+if _TYPE_CHECKING:
+
+    def backends() -> dict[str, BackendInfo]: ...  # type: ignore[no-redef]
+
+    def ops() -> _Mapping[str, MetaOp]: ...  # type: ignore[no-redef]
+
+else:
+    _sys.modules["metaop.backends"].__class__ = _Backends
+    _sys.modules["metaop.ops"].__class__ = _Ops

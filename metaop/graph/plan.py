@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from metaop.backends import Backend
-from metaop.errors import FrameworkError, InternalError, MetaopError, UserError
+from metaop.errors import FrameworkError, MetaopError
 from metaop.graph.nodes import Epoch, Operator, Placeholder, Variable
-from metaop.graph.program import Program, Value, value_of
-from metaop.graph.segments import Segment, Source, failing_node, partition
+from metaop.graph.program import Program, Value
+from metaop.graph.segments import Segment, Source, explain, failing_node, partition
 from metaop.types import TensorType
 
-__all__ = ["NativeCache", "Plan", "converter", "explain"]
+__all__ = ["NativeCache", "Plan", "check_result", "converter"]
 
 
 class NativeCache:
@@ -46,23 +46,6 @@ def converter(source: Backend, destination: Backend) -> Callable[[Any], Any] | N
         return from_numpy(to_numpy(tensor))
 
     return cross
-
-
-def explain(error: Exception, node: Operator | None, backend: str | None) -> MetaopError:
-    """The exception to raise for one that came out of a backend while ``node`` was computed."""
-    if node is None:
-        if isinstance(error, MetaopError):
-            return error
-        return InternalError(f"unexpected {type(error).__name__} outside of any node: {error}")
-    place = f"node {node.name!r} ({node.op.name} on {backend})"
-    if isinstance(error, FrameworkError):
-        return error
-    if isinstance(error, UserError):
-        return type(error)(f"{place}: {error}")
-    detail = str(error).strip() or "no message"
-    return FrameworkError(
-        f"{place} failed: {type(error).__name__}: {detail}", node=node.name, op=node.op.name, backend=backend
-    )
 
 
 class Plan:

@@ -17,11 +17,11 @@ from types import TracebackType
 from typing import Any
 
 from metaop.backends import Backend
-from metaop.errors import InternalError
+from metaop.errors import FrameworkError, InternalError, MetaopError, UserError
 from metaop.graph.nodes import Operator
 from metaop.graph.program import Program, Value, value_of
 
-__all__ = ["Segment", "partition"]
+__all__ = ["Segment", "Source", "explain", "failing_node", "partition"]
 
 
 @dataclass
@@ -47,7 +47,10 @@ class Segment:
         """Write the operators' lines; ``names`` maps live values to local names and is updated."""
         last = {value_of(n): op for op in self.operators for n in op.inputs if n is not None}
         for node in self.operators:
-            function, keywords = backend.prepare(node.op.name, node.attrs, self.program.input_types(node))
+            try:
+                function, keywords = backend.prepare(node.op.name, node.attrs, self.program.input_types(node))
+            except Exception as error:
+                raise explain(error, node, backend.spec) from error
             used = [None if n is None else value_of(n) for n in node.inputs]
             arguments = ["None" if v is None else names[v] for v in used]
             arguments += [f"{k}={source.literal(v)}" for k, v in keywords.items()]
@@ -221,3 +224,20 @@ def failing_node(functions: Iterable[Callable[..., Any]], traceback: TracebackTy
             return nodes[traceback.tb_lineno - 1]
         traceback = traceback.tb_next
     return None
+
+
+def explain(error: Exception, node: Operator | None, backend: str | None) -> MetaopError:
+    """The exception to raise for one that came out of a backend while ``node`` was computed."""
+    if node is None:
+        if isinstance(error, MetaopError):
+            return error
+        return InternalError(f"unexpected {type(error).__name__} outside of any node: {error}")
+    place = f"node {node.name!r} ({node.op.name} on {backend})"
+    if isinstance(error, FrameworkError):
+        return error
+    if isinstance(error, UserError):
+        return type(error)(f"{place}: {error}")
+    detail = str(error).strip() or "no message"
+    return FrameworkError(
+        f"{place} failed: {type(error).__name__}: {detail}", node=node.name, op=node.op.name, backend=backend
+    )

@@ -17,12 +17,12 @@ from metaop.backends import Backend
 from metaop.backends.base import Pullback
 from metaop.errors import DomainError, FrameworkError, GradientError, MetaopError
 from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, Variable
-from metaop.graph.plan import NativeCache, check_result, converter, explain
+from metaop.graph.plan import NativeCache, check_result, converter
 from metaop.graph.program import Program, Value, value_of
-from metaop.graph.segments import Segment, failing_node
+from metaop.graph.segments import Segment, explain, failing_node
 from metaop.types import TensorType
 
-__all__ = ["Step", "Trace", "active_values", "segment_steps", "single_steps"]
+__all__ = ["ABSENT", "Step", "Trace", "active_values", "segment_steps", "single_step", "single_steps"]
 
 
 @dataclass
@@ -57,20 +57,19 @@ class Step:
         return explain(error, node, self.backend.spec)
 
 
-_ABSENT: Value = (None, 0)  # type: ignore[assignment]
+#: stands for an optional tensor that was left out
+ABSENT: Value = (None, 0)  # type: ignore[assignment]
+
+
+def single_step(node: Operator, backend: Backend) -> Step:
+    """The step that computes just this operator."""
+    inputs = [ABSENT if n is None else value_of(n) for n in node.inputs]
+    return Step(backend, [node], inputs, [(node, i) for i in range(len(node.types))])
 
 
 def single_steps(program: Program, backend_of: Callable[[Operator], Backend]) -> list[Step]:
     """One step per operator."""
-    return [
-        Step(
-            backend_of(node),
-            [node],
-            [_ABSENT if n is None else value_of(n) for n in node.inputs],
-            [(node, i) for i in range(len(node.types))],
-        )
-        for node in program.operators
-    ]
+    return [single_step(node, backend_of(node)) for node in program.operators]
 
 
 def segment_steps(segments: Iterable[Segment]) -> list[Step]:
@@ -83,15 +82,7 @@ def segment_steps(segments: Iterable[Segment]) -> list[Step]:
                 Step(backend, segment.operators, segment.inputs, segment.outputs, segment.straight_line(backend))
             )
         else:
-            steps += [
-                Step(
-                    backend,
-                    [node],
-                    [_ABSENT if n is None else value_of(n) for n in node.inputs],
-                    [(node, i) for i in range(len(node.types))],
-                )
-                for node in segment.operators
-            ]
+            steps += [single_step(node, backend) for node in segment.operators]
     return steps
 
 
@@ -136,7 +127,7 @@ class Trace:
 
     def tensor(self, value: Value, backend: Backend) -> Any:
         """A value as a tensor of ``backend``."""
-        if value is _ABSENT:
+        if value is ABSENT:
             return None
         tensor, home = self.values[value]
         if home is None:

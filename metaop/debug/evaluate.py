@@ -1,0 +1,180 @@
+"""Whole runs under a binding map: the output of the target and the gradients of every parameter."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from metaop.backends import Backend, get
+from metaop.debug.compare import gradient_distance, mean_absolute_distance
+from metaop.debug.records import Distance
+from metaop.errors import GraphError, UsageError
+from metaop.graph.nodes import Node, Operator, Variable
+from metaop.graph.plan import NativeCache
+from metaop.graph.program import Program, Value, value_of
+from metaop.graph.session import fed_types, signature
+from metaop.graph.trace import ABSENT, Trace, active_values, single_step, single_steps
+
+__all__ = ["Evaluator", "Outcome", "Side", "distance"]
+
+
+class Side:
+    """One of the two frameworks compared: a backend for every node, and possibly others for single nodes.
+
+    A framework is given as a spec, or as a map from nodes to specs whose key ``None`` holds the default.
+    """
+
+    def __init__(self, given: Any) -> None:
+        if isinstance(given, Mapping):
+            if None not in given:
+                raise UsageError("a framework given as a map needs the key None for all other nodes")
+            self.default = get(given[None])
+            self.special = {node.producer: get(spec) for node, spec in given.items() if node is not None}
+        else:
+            self.default, self.special = get(given), {}
+
+    def __call__(self, node: Operator) -> Backend:
+        return self.special.get(node, self.default)
+
+    @property
+    def label(self) -> str:
+        """The name in reports."""
+        return self.default.spec
+
+
+@dataclass
+class Outcome:
+    """The result of one whole run."""
+
+    output: np.ndarray
+    gradients: list[np.ndarray]
+    seconds: float
+    bytes: int
+
+
+def distance(a: Outcome, b: Outcome) -> Distance:
+    """How far two runs are apart."""
+    gradient = gradient_distance(a.gradients, b.gradients) if a.gradients else None
+    return Distance(mean_absolute_distance(a.output, b.output), gradient)
+
+
+class Evaluator:
+    """Runs one target on one set of feeds, forward and backward, under any map from nodes to backends.
+
+    Gradients are taken with respect to every floating variable that the target depends on differentiably; a target that is
+    not a scalar is projected on a random vector drawn from ``seed``.
+    """
+
+    def __init__(self, target: Node, feed_dict: Mapping[Any, Any] | None, seed: int, gradients: bool) -> None:
+        if not isinstance(target, Node):
+            raise UsageError(f"the target is a node; got {target!r}")
+        nodes, arrays, _ = signature((target,), feed_dict)
+        self.target = value_of(target)
+        self.program = Program((target,), fed_types(nodes, arrays), seed)
+        self._feeds = dict(zip(nodes, arrays, strict=True))
+        self._natives = NativeCache()
+        _unique_names(self.program.order)
+        variables: list[Value] = [(n, 0) for n in self.program.order if isinstance(n, Variable)]
+        floating = [v for v in variables if self.program.types[v].dtype.kind == "f"]  # type: ignore[union-attr]
+        declared = self.program.types[self.target]
+        smooth = declared.dtype is not None and declared.dtype.kind == "f"
+        self.parameters = [v for v in floating if gradients and smooth and self.target in active_values(self.program, [v])]
+        self.active = active_values(self.program, self.parameters)
+        rng = np.random.default_rng([seed, 0x6D65746F])
+        shape = () if declared.shape is None else declared.shape
+        self.incoming = (
+            np.ones((), declared.dtype)
+            if shape == () or not smooth
+            else rng.standard_normal(shape).astype(declared.dtype)  # type: ignore[arg-type]
+        )
+
+    def trace(self, backend_of: Callable[[Operator], Backend]) -> Trace:
+        """The forward pass, node by node, each value checked against its operator's rule."""
+        trace = Trace(self.program, self._natives)
+        trace.feed(self._feeds)
+        trace.run(single_steps(self.program, backend_of), self.active if self.parameters else (), check_types=True)
+        return trace
+
+    def run(self, backend_of: Callable[[Operator], Backend]) -> Outcome:
+        """Output and gradients under a binding map."""
+        return self.finish(self.trace, backend_of)
+
+    def finish(self, make: Callable[..., Trace], *arguments: Any) -> Outcome:
+        """Time a forward pass and complete it with the backward pass."""
+        held = resident_bytes()
+        start = time.perf_counter()
+        trace = make(*arguments)
+        output = np.array(trace.array(self.target))
+        gradients: list[np.ndarray] = []
+        if self.parameters:
+            found = trace.backward({self.target: self.incoming}, set(self.parameters))
+            gradients = [np.array(found[v]) if v in found else self._zeros(v) for v in self.parameters]
+        seconds = time.perf_counter() - start
+        return Outcome(output, gradients, seconds, max(0, resident_bytes() - held))
+
+    def incoming_gradients(self, trace: Trace) -> dict[Value, np.ndarray]:
+        """The gradient that arrives at every value of a run."""
+        if not self.parameters:
+            return {}
+        return trace.backward({self.target: self.incoming}, self.active) | {self.target: self.incoming}
+
+    def _zeros(self, value: Value) -> np.ndarray:
+        declared = self.program.types[value]
+        return np.zeros(declared.shape, declared.dtype)  # type: ignore[arg-type]
+
+
+def _unique_names(nodes: Sequence[Node]) -> None:
+    seen: dict[str, Node] = {}
+    for node in nodes:
+        if isinstance(node, Operator) and seen.setdefault(node.name, node) is not node:
+            raise GraphError(f"two operators are named {node.name!r}; a report needs different names")
+
+
+def resident_bytes() -> int:
+    """The resident memory of this process."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@dataclass
+class LocalResult:
+    """One operator on one backend, on given inputs and given incoming gradients."""
+
+    outputs: list[np.ndarray]
+    gradients: list[np.ndarray | None]
+
+
+def run_local(
+    evaluator: Evaluator, node: Operator, backend: Backend, trace: Trace, grads: Mapping[Value, np.ndarray]
+) -> LocalResult:
+    """Compute one node on ``backend`` with the inputs and incoming gradients of a finished run."""
+    program = evaluator.program
+    step = single_step(node, backend)
+    local = Trace(program, NativeCache())
+    for value in step.inputs:
+        if value is not ABSENT:
+            local.values[value] = (trace.array(value), None)
+    local.run([step], evaluator.active, check_types=True)
+    outputs = [np.array(local.array(v)) for v in step.outputs]
+    gradients: list[np.ndarray | None] = []
+    for _, wrt, pullback in local.pullbacks:
+        if any(v in grads for v in step.outputs):
+            found = pullback([backend.from_numpy(grads[v]) if v in grads else None for v in step.outputs])
+            for position, g in zip(wrt, found, strict=True):
+                declared = program.types[step.inputs[position]]
+                gradients.append(
+                    np.zeros(declared.shape, declared.dtype)  # type: ignore[arg-type]
+                    if g is None
+                    else np.array(backend.to_numpy(g))
+                )
+    return LocalResult(outputs, gradients)

@@ -1,0 +1,88 @@
+"""Reports for people: a text table and an HTML page. Every name that comes from a model is escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from metaop.debug.records import DebugReport, Record, number
+
+__all__ = ["html_page", "text_table"]
+
+_COLUMNS = ("", "node", "op", "output delta", "gradient delta", "local output", "local gradient", "status", "ms")
+
+
+def _rows(report: DebugReport, limit: int | None) -> list[tuple[Record, tuple[str, ...]]]:
+    suspects = report.suspects
+    rest = [r for r in report.ranking("output") if not r.suspect]
+    return [
+        (
+            r,
+            (
+                "*" if r.suspect else "",
+                r.node,
+                r.op,
+                number(r.output_delta),
+                number(r.gradient_delta),
+                number(r.local_output_delta),
+                number(r.local_gradient_delta),
+                r.status,
+                f"{r.seconds * 1e3:.1f}",
+            ),
+        )
+        for r in (suspects + rest)[:limit]
+    ]
+
+
+def headline(report: DebugReport) -> str:
+    """The verdict in one line."""
+    pair = " and ".join(f"{f} ({v})" for f, v in zip(report.frameworks, report.versions, strict=True))
+    if report.consistent:
+        return f"{pair} agree on {report.target!r}: no node of {len(report.records)} is suspect"
+    count = len(report.suspects)
+    return f"{pair} disagree on {report.target!r}: {count} of {len(report.records)} nodes suspect"
+
+
+def text_table(report: DebugReport, limit: int | None) -> str:
+    """The report as aligned text."""
+    rows = [cells for _, cells in _rows(report, limit)]
+    widths = [max(len(row[i]) for row in [_COLUMNS, *rows]) for i in range(len(_COLUMNS))]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(
+            cell.ljust(width) if i < 3 or i == 7 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+
+    lines = [headline(report), "", line(_COLUMNS), line(["-" * w for w in widths]), *map(line, rows)]
+    if limit is not None and len(report.records) > limit:
+        lines.append(f"... and {len(report.records) - limit} more")
+    lines += [f"note: {note}" for note in report.notes]
+    return "\n".join(lines)
+
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .6rem; text-align: left; border-bottom: 1px solid #8884; }
+tr.suspect td { background: #e5484d33; }
+"""
+
+
+def html_page(report: DebugReport) -> str:
+    """The report as one page without scripts or outside resources."""
+    head = "".join(f"<th scope=col>{html.escape(c) or 'suspect'}</th>" for c in _COLUMNS)
+    body = "".join(
+        f"<tr{' class=suspect' if record.suspect else ''}>"
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        + "</tr>\n"
+        for record, cells in _rows(report, None)
+    )
+    title = html.escape(headline(report))
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in report.notes)
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>\n"
+        f"<h1>{title}</h1>\n<p>Thresholds: output {report.threshold_output:g}, gradient {report.threshold_gradient:g}; "
+        f"seed {report.seed}.</p>\n{notes}<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></html>\n"
+    )

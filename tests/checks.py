@@ -21,7 +21,7 @@ from metaop.errors import AttributeValueError, UnsupportedOpError
 from metaop.ops import REGISTRY
 from metaop.ops.spec import MetaOp, Sample
 from metaop.types import TensorType
-from tests import tolerances
+from tests import oracles, tolerances
 
 SEED = int(os.environ.get("METAOP_TEST_SEED", "0"))
 ALL_BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime")
@@ -310,6 +310,28 @@ def gradient_complaints(backend: Backend, case: Case) -> list[Complaint]:
     complaints += _unchanged("input", inputs, before) + _unchanged("incoming gradient", grads, grads_before)
     if not all(map(same_bits, found, again)):
         complaints.append(Complaint("unrepeatable", "the same inputs gave other gradients the second time"))
+    return complaints
+
+
+@guarded
+def oracle_complaints(backend: Backend, case: Case) -> list[Complaint]:
+    """Values and native gradients against direct calls of the framework, bit for bit.
+
+    NumPy's oracle computes with Python numbers: it is held against the reference within the bound of float64.
+    """
+    inputs = case.inputs()
+    wrt = floating_positions(inputs) if case.op.differentiable and not case.special else []
+    grads = incoming_gradients(case.op.infer(types_of(inputs), case.attrs), case.seed)
+    outputs = call(backend, case, inputs)
+    framework = getattr(backend, "base", backend).name
+    values, gradients = oracles.answer(framework, case.op.name, case.inputs(), case.attrs, grads[0], wrt)
+    if framework == "numpy":
+        truth = forward_truth(case)
+        return compare_all("output", outputs, Truth(truth.types, values, truth.bounds))
+    complaints = exact_complaints("output", outputs, values)
+    if gradients is not None and wrt:
+        theirs = [np.zeros_like(inputs[i]) if g is None else g for i, g in zip(wrt, gradients, strict=True)]
+        complaints += exact_complaints("gradient", pull_back(backend, case.op, case.attrs, inputs, grads), theirs)
     return complaints
 
 

@@ -138,7 +138,7 @@ FORWARD: dict[str, Any] = {
     "prelu": Ulp(1),
     "dropout": Ulp(2),
     **dict.fromkeys(["hard_sigmoid", "hard_swish", "gelu", "softmax", "log_softmax"], Noise(8)),
-    **dict.fromkeys(["reduce_sum", "cumsum"], SUM),
+    **dict.fromkeys(["reduce_sum", "cumsum", "scatter_add"], SUM),
     "reduce_mean": Terms(factors=1, count=_shrinkage),
     "global_average_pool": Terms(factors=1, count=_shrinkage),
     **dict.fromkeys(["average_pool1d", "average_pool2d", "average_pool3d"], Terms(factors=1, count=_window)),

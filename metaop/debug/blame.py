@@ -24,11 +24,11 @@ _RATIO = 10.0
 def blame(
     evaluator: Evaluator, nodes: Sequence[Operator], sides: tuple[Side, Side], failures: tuple[str | None, str | None]
 ) -> tuple[str | None, list[str]]:
-    """The label of the side that the reference speaks against (``None``: undecided), and the reasons in words."""
+    """The backend that the reference speaks against (``None``: undecided), and the reasons in words."""
     a, b = sides
     if bool(failures[0]) != bool(failures[1]):
-        wrong = a if failures[0] else b
-        return wrong.label, [f"{wrong.label} fails where the other framework gives a result"]
+        wrong = (a if failures[0] else b)(nodes[0]).spec
+        return wrong, [f"{wrong} fails where the other framework gives a result"]
     votes: set[str] = set()
     reasons: list[str] = []
     for node in nodes:
@@ -39,7 +39,7 @@ def blame(
             continue
         for what, (ea, eb), scale in errors:
             floor = _ULPS * float(np.finfo(np.float32).eps) * scale
-            for label, mine, other in ((a.label, ea, eb), (b.label, eb, ea)):
+            for label, mine, other in ((a(node).spec, ea, eb), (b(node).spec, eb, ea)):
                 if mine > floor and mine > _RATIO * other:
                     votes.add(label)
                     reasons.append(

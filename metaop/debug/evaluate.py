@@ -43,8 +43,9 @@ class Side:
 
     @property
     def label(self) -> str:
-        """The name in reports."""
-        return self.default.spec
+        """The name in reports: ``torch``, or ``torch with torch-mine at relu_1``."""
+        others = [f"{backend.spec} at {node.name}" for node, backend in self.special.items()]
+        return self.default.spec + (f" with {', '.join(others)}" if others else "")
 
 
 @dataclass

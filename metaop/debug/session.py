@@ -269,25 +269,23 @@ class _Sweep:
     def _verify(self, nodes: list[Operator]) -> Verification:
         chosen = set(nodes)
         lead = self._record_of(nodes[0])
-        labels = [side.label for side in self.sides]
-        a, b = labels if labels[0] != labels[1] else ["the first framework", "the second framework"]
+        a, b = (side.label for side in self.sides)
         names = ", ".join(n.name for n in nodes)
         # What failed in the sweep runs on the side that can; the suspects themselves are judged unpinned.
         pinned, self.pinned = self.pinned, {n: p for n, p in self.pinned.items() if n not in chosen}
         try:
             all_a, fails_a = self._try(lambda n: True)
             all_b, fails_b = self._try(lambda n: False)
-            b_repaired, fails_repaired = self._try(lambda n: n in chosen)
-            a_spoiled, fails_spoiled = self._try(lambda n: n not in chosen)
+            b_repaired, _ = self._try(lambda n: n in chosen)
+            a_spoiled, _ = self._try(lambda n: n not in chosen)
         finally:
             self.pinned = pinned
-        sound = all_a if all_a is not None else b_repaired if fails_a else None
-        before, after, reproduced = self._apart(all_a, all_b), None, self._apart(all_a, a_spoiled)
+        before = self._apart(all_a, all_b)
         if fails_a and not fails_b:
             # A is the side that fails: the roles are exchanged.
             after, reproduced = self._apart(all_b, a_spoiled), self._apart(all_b, b_repaired)
         else:
-            after = self._apart(all_a, b_repaired)
+            after, reproduced = self._apart(all_a, b_repaired), self._apart(all_a, a_spoiled)
         differed, explained, again = self._score(before) > 1, self._score(after) <= 1, self._score(reproduced) > 1
         evidence = [
             f"all on {a} against all on {b}: {before}",
@@ -301,7 +299,7 @@ class _Sweep:
             evidence.append("rebinding does not remove the difference: other nodes contribute")
         wrong, reasons = blame(self.evaluator, nodes, self.sides, (fails_a, fails_b))
         return Verification(
-            confirmed=differed and explained and again and (sound is not None),
+            confirmed=differed and explained and again,
             nodes=tuple(n.name for n in nodes),
             op=lead.op,
             before=before,

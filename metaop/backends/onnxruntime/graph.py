@@ -21,8 +21,8 @@ from onnx import AttributeProto, helper, numpy_helper
 from metaop.backends.bind import Bindings
 from metaop.errors import InternalError
 
-#: The oldest opset in which every operator used here has its present meaning (GroupNormalization is the last of them), so
-#: that as many releases of ONNX Runtime as possible can run the models; the IR version is the one it came with.
+#: The oldest opset in which every operator used here has its present meaning (GroupNormalization is the last of them),
+#: so that as many releases of ONNX Runtime as possible can run the models; the IR version is the one it came with.
 OPSET = 21
 IR_VERSION = 10
 #: The first ONNX Runtime that knows that opset.

@@ -58,9 +58,9 @@ def gru(x, w, r, b=None, h0=None, *, direction, linear_before_reset):
     steps, last = [], []
     for d in range(w.shape[0]):
         biases = (None, None) if b is None else torch.chunk(b[d], 2)
-        y = gru_direction(x, w[d], r[d], biases, h0[d], direction == "reverse" or d == 1)
-        last.append(y[0 if direction == "reverse" or d == 1 else -1])
+        y, h = gru_direction(x, w[d], r[d], biases, h0[d], direction == "reverse" or d == 1)
         steps.append(y)
+        last.append(h)
     return torch.stack(steps, 1), torch.stack(last)
 
 
@@ -77,7 +77,7 @@ def gru_direction(x, w, r, biases, h, backwards):
         hidden = torch.tanh(hidden + F.linear(reset * h, recurrent[1], recurrent_biases[1]))
         h = (1 - update) * hidden + update * h
         y[t] = h
-    return torch.stack(y)
+    return torch.stack(y), h
 
 
 @bind

@@ -1,0 +1,72 @@
+"""TensorFlow's activations."""
+
+import numpy as np
+import tensorflow as tf
+
+from metaop.backends.tensorflow.bindings import bind
+from metaop.errors import UnsupportedOpError, UsageError
+
+bind.rename(
+    {
+        "sigmoid": tf.math.sigmoid,
+        "tanh": tf.math.tanh,
+        "relu": tf.nn.relu,
+        "softplus": tf.math.softplus,
+        "softsign": tf.nn.softsign,
+        "leaky_relu": (tf.nn.leaky_relu, {"alpha": "alpha"}),
+        "softmax": (tf.nn.softmax, {"axis": "axis"}),
+        "log_softmax": (tf.nn.log_softmax, {"axis": "axis"}),
+    }
+)
+
+# The constants in TensorFlow's kernel, which takes none.
+_SELU = (1.6732632423543772, 1.0507009873554804)
+
+
+@bind
+def selu(x, *, alpha, gamma):
+    if not np.array_equal(np.float32([alpha, gamma]), np.float32(_SELU)):
+        raise UnsupportedOpError("tensorflow: selu has alpha={} and gamma={} built in".format(*_SELU))
+    return tf.nn.selu(x)
+
+
+@bind
+def silu(x):
+    return tf.nn.silu(x)
+
+
+@bind
+def gelu(x, *, approximate):
+    return tf.nn.gelu(x, approximate=approximate == "tanh")
+
+
+@bind
+def elu(x, *, alpha):
+    y = tf.nn.elu(x)
+    # TensorFlow's has no alpha; Keras scales its negative side in this way.
+    return y if alpha == 1.0 else tf.where(x > 0, y, alpha * y)
+
+
+@bind
+def prelu(x, slope):
+    # As Keras's PReLU does: two rectifiers.
+    return tf.nn.relu(x) - slope * tf.nn.relu(-x)
+
+
+@bind
+def hard_sigmoid(x, *, alpha, beta):
+    return tf.clip_by_value(alpha * x + beta, clip_value_min=0.0, clip_value_max=1.0)
+
+
+@bind
+def hard_swish(x):
+    return x * tf.nn.relu6(x + 3.0) * (1 / 6)
+
+
+@bind
+def dropout(x, mask=None, *, ratio, training):
+    if not training:
+        return tf.identity(x)
+    if mask is None:
+        raise UsageError("dropout: a mask is required while training")
+    return tf.where(mask, x / (1 - ratio), tf.zeros_like(x))

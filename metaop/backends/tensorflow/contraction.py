@@ -1,0 +1,24 @@
+"""TensorFlow's sums of products."""
+
+import tensorflow as tf
+
+from metaop.backends.tensorflow.bindings import bind
+
+
+@bind
+def matmul(x, y):
+    # TensorFlow multiplies matrices only: a vector is a row on the left and a column on the right.
+    row, column = len(x.shape) == 1, len(y.shape) == 1
+    z = tf.linalg.matmul(tf.expand_dims(x, 0) if row else x, tf.expand_dims(y, 1) if column else y)
+    gone = ([-2] if row else []) + ([-1] if column else [])
+    return tf.squeeze(z, axis=gone) if gone else z
+
+
+@bind
+def einsum(*inputs, equation):
+    return tf.einsum(equation, *inputs, optimize="greedy")
+
+
+@bind
+def embedding(indices, weight):
+    return tf.nn.embedding_lookup(weight, indices)

@@ -22,19 +22,20 @@ class TensorflowBackend(Backend):
         return tf.__version__
 
     def check_device(self):
-        accelerators = [d for d in tf.config.experimental.list_physical_devices() if d.device_type != "CPU"]
+        # Asked for and not tried: TensorFlow quietly runs on the CPU what it is told to run on a device it lacks.
+        names = [d.name.rpartition("device:")[2].lower() for d in tf.config.experimental.list_logical_devices()]
         self._place = None
         if self.device in (None, "cpu"):
-            if accelerators:
-                # TensorFlow would move work to the accelerator by itself.
+            if any(not name.startswith("cpu") for name in names):
+                # Left to itself, TensorFlow would move the work to the accelerator.
                 self._place = "/CPU:0"
             return
-        try:
-            with tf.device(self.device):
-                tf.zeros([])
-        except (ValueError, RuntimeError, tf.errors.OpError) as error:
-            raise DeviceError("tensorflow has no device {!r} here: {}".format(self.device, error)) from error
-        self._place = self.device
+        wanted = self.device.lower() if ":" in self.device else self.device.lower() + ":0"
+        if wanted not in names:
+            raise DeviceError(
+                "tensorflow has no device {!r} here; it has {}".format(self.device, ", ".join(sorted(names)))
+            )
+        self._place = "/" + wanted.upper()
 
     def prepare(self, op, attrs, types):
         function, keywords = super().prepare(op, attrs, types)

@@ -1,0 +1,32 @@
+# Two commands set everything up on a fresh machine: make demo, make test. Both are quick the second time.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+
+.PHONY: demo test lint check bench docs clean
+
+$(READY): setup.cfg pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: $(READY) lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90 -q
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.overhead
+
+docs: $(READY)
+	$(BIN)/python -m metaop.graph.stubs
+	$(BIN)/metaop ops --markdown > docs/operators.md
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build *.egg-info

@@ -1,0 +1,5 @@
+"""``python -m metaop`` is the command ``metaop``."""
+
+from metaop.cli import run
+
+run()

@@ -103,10 +103,10 @@ class OnnxRuntimeBackend(Backend):
             reason = str(error) if isinstance(error, NoKernel) else _no_kernel(error)
             if reason is None:
                 raise
-            dtypes = ", ".join(sorted({x.dtype.name for x in o.inputs}))
+            given = ", ".join("{}{}".format(x.dtype.name, list(x.shape)) for x in o.inputs)
             raise UnsupportedOpError(
-                "onnxruntime does not compute {!r} on {}: {}. Bind the node to another backend, or cast".format(
-                    op, dtypes, reason
+                "onnxruntime does not compute {!r} of {}: {}. Bind the node to another backend".format(
+                    op, given, reason
                 )
             ) from error
         return _runner(session.run, [x and x.name for x in inputs], outputs, isinstance(result, tuple))

@@ -32,7 +32,7 @@ _TO_BOOL = frozenset(["And", "Equal", "Greater", "GreaterOrEqual", "Less", "Less
 
 
 class NoKernel(Exception):
-    """Raised by a binding for inputs that ONNX Runtime is known to refuse when the session is run; says why."""
+    """Raised by a binding for inputs that ONNX Runtime builds a session for and then refuses, or dies of; says why."""
 
 
 class Value:

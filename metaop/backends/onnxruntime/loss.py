@@ -14,6 +14,7 @@ def _reduced(o, loss, reduction):
 
 
 def _sum(o, x, axis):
+    """The sum along one axis, which is counted from the front: a negative one is overlooked in empty tensors."""
     return o.ReduceSum(x, (axis,), keepdims=0, noop_with_empty_axes=0)
 
 
@@ -63,12 +64,14 @@ def binary_cross_entropy_with_logits(o, prediction, target, *, reduction):
 
 @bind
 def categorical_cross_entropy(o, prediction, target, *, axis, reduction):
-    return _reduced(o, o.Neg(_sum(o, _times_log(o, target, o.Log(prediction)), axis)), reduction)
+    terms = _times_log(o, target, o.Log(prediction))
+    return _reduced(o, o.Neg(_sum(o, terms, axis % prediction.rank)), reduction)
 
 
 @bind
 def softmax_cross_entropy(o, prediction, target, *, axis, reduction):
-    return _reduced(o, o.Neg(_sum(o, _times_log(o, target, o.LogSoftmax(prediction, axis=axis)), axis)), reduction)
+    terms = _times_log(o, target, o.LogSoftmax(prediction, axis=axis))
+    return _reduced(o, o.Neg(_sum(o, terms, axis % prediction.rank)), reduction)
 
 
 @bind
@@ -84,5 +87,6 @@ def kl_div(o, prediction, target, *, reduction):
 
 @bind
 def cosine_similarity(o, x, y, *, axis, epsilon):
+    axis %= x.rank
     lengths = [o.ReduceL2(v, (axis,), keepdims=0, noop_with_empty_axes=0) for v in (x, y)]
     return o.Div(_sum(o, o.Mul(x, y), axis), o.Max(o.Mul(*lengths), epsilon))

@@ -18,7 +18,7 @@ import types as _types
 from collections.abc import Mapping as _Mapping
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from metaop import backends, errors, graph, ops
+from metaop import errors, graph
 from metaop._version import __version__
 from metaop.backends import Backend, BackendInfo, derive
 from metaop.debug import DebugReport, DebugSession, Record, Verification
@@ -70,28 +70,27 @@ __all__ = [
 __all__ += _functional.__all__
 
 
-class _Backends(_types.ModuleType):
-    """``metaop.backends`` is a package and, called, the table of what is known and installed."""
-
-    def __call__(self) -> dict[str, BackendInfo]:
-        from metaop.backends.catalog import backends
-
-        return backends()
-
-
-class _Ops(_types.ModuleType):
-    """``metaop.ops`` is a package and, called, every meta operator by name."""
-
-    def __call__(self) -> _Mapping[str, MetaOp]:
-        return _types.MappingProxyType(ops.REGISTRY)
-
-
 if _TYPE_CHECKING:
 
-    def backends() -> dict[str, BackendInfo]: ...  # type: ignore[no-redef]
+    def backends() -> dict[str, BackendInfo]:
+        """Every known backend by name."""
+        raise NotImplementedError
 
-    def ops() -> _Mapping[str, MetaOp]: ...  # type: ignore[no-redef]
+    def ops() -> _Mapping[str, MetaOp]:
+        """Every meta operator by name."""
+        raise NotImplementedError
 
 else:
+    # Both names are packages; called, they are what the functions above say.
+    from metaop import backends, ops
+
+    class _Backends(_types.ModuleType):
+        def __call__(self):
+            return self.catalog.backends()
+
+    class _Ops(_types.ModuleType):
+        def __call__(self):
+            return _types.MappingProxyType(self.REGISTRY)
+
     _sys.modules["metaop.backends"].__class__ = _Backends
     _sys.modules["metaop.ops"].__class__ = _Ops

@@ -33,10 +33,10 @@ class Domain:
         low, high = self.spread
         if dtype.kind in "iu":
             low = np.ceil(max(low, 0) if dtype.kind == "u" else low)
-            values = rng.integers(int(low), int(np.floor(high)) + 1, shape)
+            whole = rng.integers(int(low), int(np.floor(high)) + 1, shape)
             for point in self.avoid:
-                values = np.where(values == point, values + 1, values)
-            return values.astype(dtype)
+                whole = np.where(whole == point, whole + 1, whole)
+            return np.asarray(whole).astype(dtype)
         values = rng.uniform(low, high, shape)
         for point in self.avoid:
             near = np.abs(values - point) < self.margin

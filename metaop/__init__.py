@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys as _sys
 import types as _types
 from collections.abc import Mapping as _Mapping
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from metaop import errors, graph
 from metaop._version import __version__
@@ -70,7 +70,7 @@ __all__ = [
 __all__ += _functional.__all__
 
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
 
     def backends() -> dict[str, BackendInfo]:
         """Every known backend by name."""

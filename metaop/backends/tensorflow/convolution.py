@@ -1,7 +1,7 @@
 """TensorFlow's convolutions.
 
-Their CPU kernels want channels last, pad by themselves only in some ranks, and cannot differentiate groups: inputs are
-transposed and padded before, and groups are computed one by one.
+Their CPU kernels want channels last, and cannot differentiate groups, nor padding together with dilations: inputs are
+transposed (and, where the kernel does not pad, padded) before, and groups are computed one by one.
 """
 
 import functools
@@ -15,10 +15,10 @@ from metaop.errors import UnsupportedOpError
 FORMATS = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
-def kernel(x, w, strides, dilations):
+def kernel(x, w, strides, dilations, padding="VALID"):
     """The kernel for ``x [N, spatial..., C]`` and ``w [spatial..., C, M]``."""
     spatial = len(strides)
-    common = {"padding": "VALID", "data_format": FORMATS[spatial]}
+    common = {"padding": padding, "data_format": FORMATS[spatial]}
     if spatial == 1:
         return tf.nn.conv1d(x, w, stride=list(strides), dilations=list(dilations), **common)
     function = tf.nn.conv2d if spatial == 2 else tf.nn.conv3d
@@ -52,9 +52,14 @@ def dilates(spatial, dtype):
         return True
 
 
-def convolve_group(x, w, strides, dilations):
+def convolve_group(x, w, strides, pads, dilations):
     spatial = len(strides)
-    if all(d == 1 for d in dilations) or dilates(spatial, x.dtype):
+    plain = all(d == 1 for d in dilations)
+    if plain and spatial == 2 and any(pads):
+        top, left, bottom, right = pads
+        return kernel(x, w, strides, dilations, padding=[[0, 0], [top, bottom], [left, right], [0, 0]])
+    x = pad_spatial(x, pads[:spatial], pads[spatial:])
+    if plain or dilates(spatial, x.dtype):
         return kernel(x, w, strides, dilations)
     # The elements that one tap meets are dilations apart: dealt out over the batch they lie side by side.
     rest = [(0, -n % d) for n, d in zip(x.shape[1:-1], dilations)]
@@ -65,9 +70,10 @@ def convolve_group(x, w, strides, dilations):
     return every(tf.batch_to_space(y, block_shape=list(dilations), crops=surplus), strides)
 
 
-def convolve_depthwise(x, w, strides, dilations):
+def convolve_depthwise(x, w, strides, pads, dilations):
     """For ``x [N, H, W, C]`` and ``w [C*M, 1, H, W]``."""
     channels = x.shape[-1]
+    x = pad_spatial(x, pads[:2], pads[2:])
     w = tf.transpose(w, [2, 3, 1, 0])
     w = tf.reshape(w, list(w.shape[:2]) + [channels, w.shape[3] // channels])
     # The kernel takes one stride for both axes, and dilations only with a stride of 1.
@@ -81,16 +87,16 @@ def convolve_depthwise(x, w, strides, dilations):
 
 def convolve(x, w, b, strides, pads, dilations, group):
     spatial = len(strides)
-    x = pad_spatial(channels_last(x), pads[:spatial], pads[spatial:])
+    x = channels_last(x)
     if spatial == 2 and 1 < group == x.shape[-1]:
-        y = convolve_depthwise(x, w, strides, dilations)
+        y = convolve_depthwise(x, w, strides, pads, dilations)
     else:
         w = tf.transpose(w, list(range(2, spatial + 2)) + [1, 0])
         if group == 1:
-            y = convolve_group(x, w, strides, dilations)
+            y = convolve_group(x, w, strides, pads, dilations)
         else:
             parts = zip(tf.split(x, group, axis=-1), tf.split(w, group, axis=-1))
-            y = tf.concat([convolve_group(part, kernels, strides, dilations) for part, kernels in parts], axis=-1)
+            y = tf.concat([convolve_group(part, own, strides, pads, dilations) for part, own in parts], axis=-1)
     return channels_first(y if b is None else tf.nn.bias_add(y, b))
 
 
@@ -109,7 +115,7 @@ def convolve_transposed(x, w, b, strides, pads, output_padding, dilations, group
         for n, s, k, d, p in zip(x.shape[1:-1], strides, w.shape[:-2], dilations, extra)
     ]
     parts = zip(tf.split(x, group, axis=-1), tf.split(w, group, axis=-1))
-    y = tf.concat([transposed_kernel(part, kernels, sizes, strides, dilations) for part, kernels in parts], axis=-1)
+    y = tf.concat([transposed_kernel(part, own, sizes, strides, dilations) for part, own in parts], axis=-1)
     y = pad_spatial(y, (0,) * spatial, [p - e for p, e in zip(output_padding, extra)])
     if any(pads):
         ends = [n - p for n, p in zip(y.shape[1:-1], pads[spatial:])]
@@ -140,6 +146,5 @@ for rank in "123":
 
 @bind
 def depthwise_conv2d(x, w, b=None, *, strides, pads, dilations):
-    x = pad_spatial(channels_last(x), pads[:2], pads[2:])
-    y = convolve_depthwise(x, w, strides, dilations)
+    y = convolve_depthwise(channels_last(x), w, strides, pads, dilations)
     return channels_first(y if b is None else tf.nn.bias_add(y, b))

@@ -15,7 +15,7 @@ from metaop.backends import Backend
 from metaop.errors import FrameworkError, MetaopError
 from metaop.graph.nodes import Epoch, Operator, Placeholder, Variable
 from metaop.graph.program import Program, Value
-from metaop.graph.segments import Segment, Source, explain, failing_node, partition
+from metaop.graph.segments import Segment, Source, cause, explain, failing_node, partition
 from metaop.types import TensorType
 
 __all__ = ["NativeCache", "Plan", "check_result", "converter"]
@@ -89,7 +89,8 @@ class Plan:
             for value in segment.outputs:
                 have[value, kind], maker[value, kind] = names[value], segment.backend
             self._drop(source, have, names, kind, later)
-        source.line("return (" + "".join(self._leave(source, v, have, maker, arrays) + ", " for v in fetches) + ")")
+        results = [self._leave(source, v, have, maker, arrays) for v in fetches]
+        source.line("return (" + "".join(f"{name}, " for name in results) + ")")
         function = source.build("plan")
         self._functions.append(function)
         return function
@@ -115,7 +116,7 @@ class Plan:
                     key = next(k for k in have if k[0] == value)
                     cross = converter(maker[key], backend)
                     have[value, kind] = source.local()
-                    source.line(f"{have[value, kind]} = {source.constant(cross, 'cross')}({have[key]})")
+                    source.line(f"{have[value, kind]} = {source.constant(cross, 'cross')}({have[key]})", node)
                 elif isinstance(node, Placeholder):
                     have[value, kind] = source.local()
                     entry = source.constant(backend.from_numpy, "enter")
@@ -175,7 +176,9 @@ class Plan:
         node = value[0]
         if isinstance(node, Operator):
             key = next(k for k in have if k[0] == value)
-            return f"{source.constant(maker[key].to_numpy, 'leave')}({have[key]})"
+            name = source.local()
+            source.line(f"{name} = {source.constant(maker[key].to_numpy, 'leave')}({have[key]})", node)
+            return name
         if isinstance(node, Placeholder):
             return arrays[value]
         if isinstance(node, Variable):
@@ -194,6 +197,7 @@ class Plan:
             array = arrays[variable]
             self._globals[name] = array if backend is _NUMPY else self._natives.tensor((variable, 0), array, backend)
         self._owned = self._stored + list(arrays.values())
+        self._owned_ids = {id(array) for array in self._owned}
 
     def run(self, feeds: list[np.ndarray]) -> list[np.ndarray]:
         """The fetched values for these feeds, which are in the order of ``placeholders``."""
@@ -203,16 +207,28 @@ class Plan:
         try:
             found = self._function(*feeds)
         except Exception as error:
-            raise self.explain(error) from error
-        results = []
+            explained = self.explain(error)
+            raise explained from cause(explained, error)
+        results: list[np.ndarray] = []
         for array, declared, node in zip(found, self._fetched, self._fetch_nodes, strict=True):
             if array.dtype != declared.dtype or array.shape != declared.shape:
                 check_result(node, self.bindings, array.dtype, array.shape, declared)
-            # A result must not alias what the caller fed, or what a variable holds.
-            if array.base is not None or not array.flags.owndata or array.ndim == 0 or not isinstance(node, Operator):
-                array = _unshared(array, feeds, self._owned)
+            if self._is_shared(array, feeds, results):
+                array = array.copy()
             results.append(array)
         return results
+
+    def _is_shared(self, array: np.ndarray, feeds: list[np.ndarray], results: list[np.ndarray]) -> bool:
+        """Whether a result aliases what was fed, what a node holds or another result, or repeats its own memory."""
+        flags = array.flags
+        if not (flags.c_contiguous and flags.writeable):
+            return True
+        if flags.owndata:
+            # What else has this memory is either this very array or a view of it.
+            shared = id(array) in self._owned_ids or any(array is fed for fed in feeds)
+        else:
+            shared = _shares(array, feeds) or _shares(array, self._owned)
+        return shared or _shares(array, results)
 
     def explain(self, error: Exception) -> MetaopError:
         """What to raise for an exception that came out of the generated code."""
@@ -227,12 +243,8 @@ class _Numpy:
 _NUMPY: Any = _Numpy()
 
 
-def _unshared(array: np.ndarray, *owners: Iterable[np.ndarray]) -> np.ndarray:
-    for owned in owners:
-        for other in owned:
-            if np.may_share_memory(array, other):
-                return array.copy()
-    return array
+def _shares(array: np.ndarray, others: Iterable[np.ndarray]) -> bool:
+    return any(np.may_share_memory(array, other) for other in others)
 
 
 def check_result(

@@ -21,7 +21,7 @@ from metaop.errors import FrameworkError, InternalError, MetaopError, UserError
 from metaop.graph.nodes import Operator
 from metaop.graph.program import Program, Value, value_of
 
-__all__ = ["Segment", "Source", "explain", "failing_node", "partition"]
+__all__ = ["Segment", "Source", "cause", "explain", "failing_node", "partition"]
 
 
 @dataclass
@@ -50,7 +50,8 @@ class Segment:
             try:
                 function, keywords = backend.prepare(node.op.name, node.attrs, self.program.input_types(node))
             except Exception as error:
-                raise explain(error, node, backend.spec) from error
+                explained = explain(error, node, backend.spec)
+                raise explained from cause(explained, error)
             used = [None if n is None else value_of(n) for n in node.inputs]
             arguments = ["None" if v is None else names[v] for v in used]
             arguments += [f"{k}={source.literal(v)}" for k, v in keywords.items()]
@@ -234,10 +235,17 @@ def explain(error: Exception, node: Operator | None, backend: str | None) -> Met
         return InternalError(f"unexpected {type(error).__name__} outside of any node: {error}")
     place = f"node {node.name!r} ({node.op.name} on {backend})"
     if isinstance(error, FrameworkError):
-        return error
+        if error.node is not None:
+            return error
+        return FrameworkError(f"{place}: {error}", node=node.name, op=node.op.name, backend=backend)
     if isinstance(error, UserError):
         return type(error)(f"{place}: {error}")
     detail = str(error).strip() or "no message"
     return FrameworkError(
         f"{place} failed: {type(error).__name__}: {detail}", node=node.name, op=node.op.name, backend=backend
     )
+
+
+def cause(explained: MetaopError, error: Exception) -> BaseException | None:
+    """What to raise ``explained`` from: never from itself, which would make the chain of causes endless."""
+    return error.__cause__ if explained is error else error

@@ -19,7 +19,7 @@ from metaop.errors import DomainError, FrameworkError, GradientError, MetaopErro
 from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, Variable
 from metaop.graph.plan import NativeCache, check_result, converter
 from metaop.graph.program import Program, Value, value_of
-from metaop.graph.segments import Segment, explain, failing_node
+from metaop.graph.segments import Segment, cause, explain, failing_node
 from metaop.types import TensorType
 
 __all__ = ["ABSENT", "Step", "Trace", "active_values", "segment_steps", "single_step", "single_steps"]
@@ -53,7 +53,8 @@ class Step:
         """What to raise for an exception out of this step."""
         node = self.operators[0]
         if self.function is not None:
-            node = failing_node([self.function], error.__traceback__) or node
+            failed = failing_node([self.function], error.__traceback__)
+            node = node if failed is None else failed
         return explain(error, node, self.backend.spec)
 
 
@@ -167,7 +168,8 @@ class Trace:
                 if check_types:
                     self._check_types(step, outputs)
             except Exception as error:
-                raise step.explain(error) from error
+                explained = step.explain(error)
+                raise explained from cause(explained, error)
             for value, output in zip(step.outputs, outputs, strict=True):
                 self.values[value] = (output, step.backend)
 
@@ -213,7 +215,8 @@ class Trace:
                         self._check_gradient(step, value, gradient)
                         _add(grads, value, gradient, step.backend)
             except Exception as error:
-                raise self._explain_backward(step, error) from error
+                explained = self._explain_backward(step, error)
+                raise explained from cause(explained, error)
         for value, held in grads.items():
             if value in wrt:
                 found[value] = _as_array(held)

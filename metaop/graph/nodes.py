@@ -30,11 +30,13 @@ class Epoch:
     """Counts every change of a variable's value or a node's backend, so that plans can tell cheaply that none happened."""
 
     now = 0
+    _numbers = itertools.count(1)
 
     @classmethod
     def advance(cls) -> None:
         """A plan made before may be stale."""
-        cls.now += 1
+        # Not ``+= 1``, by which two threads could come back to a number that was used before.
+        cls.now = next(cls._numbers)
 
 
 class Node:

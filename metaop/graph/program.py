@@ -62,6 +62,7 @@ class Program:
     def __init__(self, targets: Sequence[Node], fed: Mapping[Placeholder, TensorType], seed: int) -> None:
         self.targets = tuple(targets)
         self.order = execution_order(targets)
+        self._controls = [n.controls for n in self.order]
         self.operators = [n for n in self.order if isinstance(n, Operator)]
         self.types: dict[Value, TensorType] = {}
         self.stored: dict[Value, np.ndarray] = {}
@@ -77,6 +78,10 @@ class Program:
                 self.types[node, 0] = node.type
                 if isinstance(node, Constant):
                     self.stored[node, 0] = node.value
+
+    def is_current(self) -> bool:
+        """Whether no control edge was added since; nothing else of a node ever changes its place in the order."""
+        return self._controls == [n.controls for n in self.order]
 
     def _feed(self, node: Placeholder, fed: Mapping[Placeholder, TensorType], adopted: np.dtype | None) -> None:
         if node not in fed:

@@ -147,17 +147,19 @@ class Session:
     ) -> Plan:
         with self._lock:
             now = Epoch.now
-            if stale is not None and all(self.backend_of(n) is b for n, b in stale.bindings.items()):
-                # Variables changed, or another graph did; but control edges of this one may have.
-                if stale.program.order == _order(targets):
-                    stale.refresh()
-                    stale.epoch = now
-                    return stale
+            if stale is not None and self._holds(stale.program, stale.bindings):
+                stale.refresh()
+                stale.epoch = now
+                return stale
             program = Program(targets, fed_types(nodes, arrays), self.seed)
             plan = Plan(program, self.backend_of, self._natives, [value_of(t) for t in targets])
             plan.epoch = now
             _remember(self._plans, key, plan)
             return plan
+
+    def _holds(self, program: Program, bindings: Mapping[Operator, Backend]) -> bool:
+        """Whether order and bindings are still what a plan was made for: only variables, or other graphs, changed."""
+        return program.is_current() and all(self.backend_of(n) is b for n, b in bindings.items())
 
     def _run_checked(
         self, targets: Sequence[Node], nodes: Sequence[Placeholder], arrays: Sequence[np.ndarray]
@@ -196,12 +198,15 @@ class Session:
         if unconnected not in ("zeros", "error"):
             raise UsageError(f"unconnected is 'zeros' or 'error'; got {unconnected!r}")
         nodes, arrays, key = signature((target, *sources), feed_dict)
+        key = (key, self.check_domains)
         with self._lock:
             plan = self._gradient_plans.get(key)
-            if plan is None or plan.epoch != Epoch.now:
+            now = Epoch.now
+            if plan is None or (plan.epoch != now and not self._holds(plan.program, plan.bindings)):
                 program = Program((target, *sources), fed_types(nodes, arrays), self.seed)
-                plan = _GradientPlan(program, target, sources, self.backend_of)
+                plan = _GradientPlan(program, target, sources, self.backend_of, by_node=self.check_domains)
                 _remember(self._gradient_plans, key, plan)
+            plan.epoch = now
         seed = _incoming(target, plan.program.types[value_of(target)], grad_output)
         found = plan.run(dict(zip(nodes, arrays, strict=True)), seed, self._natives, self.check_domains)
         results = []
@@ -226,14 +231,20 @@ class _GradientPlan:
         target: Node,
         sources: Sequence[Node],
         backend_of: Callable[[Operator], Backend],
+        by_node: bool,
     ) -> None:
         self.program = program
-        self.epoch = Epoch.now
+        self.bindings = {node: backend_of(node) for node in program.operators}
+        self.epoch = 0
         self.target = value_of(target)
         self.wrt = {value_of(n) for n in sources}
         check_differentiable(program, target, sources)
         self.active = active_values(program, self.wrt)
-        self.steps: list[Step] = segment_steps(partition(program, backend_of, cut_after=self.wrt))
+        self.steps: list[Step]
+        if by_node:
+            self.steps = single_steps(program, self.bindings.__getitem__)
+        else:
+            self.steps = segment_steps(partition(program, self.bindings.__getitem__, cut_after=self.wrt))
 
     def run(
         self,
@@ -293,12 +304,6 @@ def _targets(nodes: Any) -> tuple[Node, ...]:
         if not isinstance(node, Node):
             raise UsageError(f"expected a node; got {node!r}")
     return tuple(nodes)
-
-
-def _order(targets: Sequence[Node]) -> list[Node]:
-    from metaop.graph.order import execution_order
-
-    return execution_order(targets)
 
 
 def signature(targets: tuple[Node, ...], feed_dict: Feeds | None) -> tuple[list[Placeholder], list[np.ndarray], Any]:

@@ -5,7 +5,8 @@ import functools
 import torch
 import torch.nn.functional as F
 
-from metaop.backends.torch.bindings import bind
+from metaop.backends.torch.bindings import VERSION, bind
+from metaop.errors import UnsupportedOpError
 
 # Above the threshold PyTorch returns x itself, which at its default of 20 is off by 2e-9; at 40 it is right in float64.
 softplus = functools.partial(F.softplus, beta=1.0, threshold=40.0)
@@ -21,11 +22,21 @@ bind.rename(
         "hard_swish": F.hardswish,
         "elu": (F.elu, {"alpha": "alpha"}),
         "leaky_relu": (F.leaky_relu, {"alpha": "negative_slope"}),
-        "gelu": (F.gelu, {"approximate": "approximate"}),
         "softmax": (torch.softmax, {"axis": "dim"}),
         "log_softmax": (torch.log_softmax, {"axis": "dim"}),
     }
 )
+
+
+if VERSION >= (1, 12):
+    bind.rename({"gelu": (F.gelu, {"approximate": "approximate"})})
+else:
+
+    @bind
+    def gelu(x, *, approximate):
+        if approximate != "none":
+            raise UnsupportedOpError("torch: F.gelu has its attribute 'approximate' since PyTorch 1.12")
+        return F.gelu(x)
 
 
 @bind

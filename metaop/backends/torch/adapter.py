@@ -1,7 +1,5 @@
 """PyTorch's tensors in and out, its devices, and its autograd around one call or one segment."""
 
-import warnings
-
 import numpy as np
 import torch
 
@@ -32,17 +30,15 @@ class TorchBackend(Backend):
         self._device = torch.device(self.device)
 
     def from_numpy(self, array):
-        if not array.flags.writeable or not array.flags.c_contiguous:
-            # PyTorch knows neither read-only nor negatively strided memory. No binding writes into its inputs.
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                tensor = torch.from_numpy(np.require(array, requirements="C"))
-        else:
-            tensor = torch.from_numpy(array)
+        tensor = torch.from_numpy(array if array.flags.carray else torch_ready(array))
         return tensor if self._device is None else tensor.to(self._device)
 
     def to_numpy(self, tensor):
-        return tensor.detach().cpu().resolve_conj().numpy()
+        try:
+            return tensor.numpy()
+        except (RuntimeError, TypeError):
+            # Part of an autograd graph, or on another device. Asking beforehand would cost each tensor as much again.
+            return tensor.detach().cpu().numpy()
 
     def type_of(self, tensor):
         return _numpy_dtype(tensor.dtype), tuple(tensor.shape)
@@ -68,6 +64,22 @@ class TorchBackend(Backend):
             )
 
         return tuple(y.detach() for y in outputs), pullback
+
+
+def torch_ready(array):
+    """The array as PyTorch takes it; a copy only where it has strides that PyTorch has not."""
+    if not array.flags.aligned or any(stride < 0 or stride % array.itemsize for stride in array.strides):
+        return np.array(array, order="C")
+    return array if array.flags.writeable else np.asarray(Writeable(array))
+
+
+class Writeable:
+    """Shows a read-only array to NumPy as writeable: PyTorch knows no other memory, and no binding writes into it."""
+
+    def __init__(self, array):
+        # Also what keeps the memory alive.
+        self.array = array
+        self.__array_interface__ = dict(array.__array_interface__, data=(array.ctypes.data, False))
 
 
 _NUMPY_DTYPES = {}

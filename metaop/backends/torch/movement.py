@@ -13,7 +13,11 @@ bind.rename({"reshape": (torch.reshape, {"shape": "shape"})})
 
 @bind
 def transpose(x, *, perm):
-    return x.permute(tuple(range(x.dim()))[::-1] if perm is None else perm)
+    return permute(x, tuple(range(x.dim()))[::-1] if perm is None else perm)
+
+
+# Faster than the method, but there since 1.9 only.
+permute = torch.permute if hasattr(torch, "permute") else torch.Tensor.permute
 
 
 @bind

@@ -8,7 +8,7 @@ from metaop.backends.torch.padding import torch_pads
 
 
 def native(kernel, pads):
-    """Whether PyTorch pads like this by itself; ``kernel`` with the gaps of dilation."""
+    """Whether PyTorch pads like this by itself, in one, two and three dimensions alike."""
     begins, ends = pads[: len(kernel)], pads[len(kernel) :]
     return begins == ends and all(2 * pad <= size for pad, size in zip(begins, kernel))
 
@@ -36,7 +36,7 @@ def padded(x, kernel, strides, pads, counts, value):
 
 def pool_max(function, x, kernel, strides, pads, dilations, ceil_mode):
     extent = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations)]
-    if native(extent, pads):
+    if native(kernel, pads):
         return function(x, kernel, strides, pads[: len(kernel)], dilations, ceil_mode)
     counts = windows(x.shape[2:], extent, strides, pads, ceil_mode)
     x = padded(x, extent, strides, pads, counts, -float("inf"))

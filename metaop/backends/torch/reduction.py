@@ -4,6 +4,10 @@ import torch
 
 from metaop.backends.torch.bindings import bind
 
+POSITION = {"axis": "dim", "keepdims": "keepdim"}
+
+bind.rename({"argmax": (torch.argmax, POSITION), "argmin": (torch.argmin, POSITION)})
+
 
 @bind
 def reduce_sum(x, *, axes, keepdims):
@@ -33,16 +37,6 @@ def reduce_prod(x, *, axes, keepdims):
     for axis in sorted((a % x.dim() for a in all_if_none(x, axes)), reverse=True):
         x = torch.prod(x, dim=axis, keepdim=keepdims, dtype=x.dtype)
     return x
-
-
-@bind
-def argmax(x, *, axis, keepdims):
-    return torch.argmax(x, dim=axis, keepdim=keepdims)
-
-
-@bind
-def argmin(x, *, axis, keepdims):
-    return torch.argmin(x, dim=axis, keepdim=keepdims)
 
 
 @bind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,9 @@ def apply(
     (2,)
     """
     if not isinstance(op, MetaOp):
+        if op not in REGISTRY:
+            near = difflib.get_close_matches(str(op), list(REGISTRY), n=1)
+            raise UsageError(f"apply: no meta operator {op!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         op = REGISTRY[op]
     where = f"node {name!r} ({op.name})" if name else f"a {op.name} node"
     if backend is not None:
@@ -58,7 +62,9 @@ def _as_nodes(op: MetaOp, inputs: Sequence[Any]) -> tuple[Node | None, ...]:
     main = [
         n.dtype
         for i, n in enumerate(inputs)
-        if isinstance(n, Node | np.ndarray | np.generic) and op.param_at(i).name not in op.also
+        if isinstance(n, Node | np.ndarray | np.generic)
+        and not isinstance(n, float)  # np.float64 is a Python number too, and what NumPy's functions return
+        and op.param_at(i).name not in op.also
     ]
     has_tensors = bool(main)
     dtype = next((d for d in main if d is not None), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ _START = -_END
 
 def index(node: Node, key: Any) -> Node:
     """Integers, slices, ``...`` and ``None`` as in NumPy; an integer node or array gathers along the first axis."""
+    if isinstance(key, list) and not key:
+        key = np.zeros(0, np.int64)
     if isinstance(key, Node | np.ndarray | list):
         return apply("gather", (node, key), {"axis": 0})
     keys = key if isinstance(key, tuple) else (key,)
@@ -42,11 +45,12 @@ def index(node: Node, key: Any) -> Node:
             dropped.append(axis)
         elif isinstance(item, slice):
             if item != slice(None):
-                step = 1 if item.step is None else int(item.step)
+                start, stop, step = (_bound(node, bound) for bound in (item.start, item.stop, item.step))
+                step = 1 if step is None else step
                 if step == 0:
                     raise UsageError(f"node {node.name!r}: a slice step cannot be 0")
-                starts.append(int(item.start) if item.start is not None else (0 if step > 0 else _END))
-                ends.append(int(item.stop) if item.stop is not None else (_END if step > 0 else _START))
+                starts.append(start if start is not None else (0 if step > 0 else _END))
+                ends.append(stop if stop is not None else (_END if step > 0 else _START))
                 axes.append(axis)
                 steps.append(step)
             place += 1
@@ -60,6 +64,13 @@ def index(node: Node, key: Any) -> Node:
     if added:
         node = apply("unsqueeze", (node,), {"axes": added})
     return node
+
+
+def _bound(node: Node, bound: Any) -> int | None:
+    try:
+        return None if bound is None else operator.index(bound)
+    except TypeError:
+        raise UsageError(f"node {node.name!r}: the bounds and steps of slices are integers; got {bound!r}") from None
 
 
 def _expand_ellipsis(node: Node, keys: tuple[Any, ...]) -> tuple[Any, ...]:

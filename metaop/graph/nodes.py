@@ -260,7 +260,7 @@ class Variable(Stored):
 
     @value.setter
     def value(self, new: Any) -> None:
-        if hasattr(new, "dtype") and new.dtype != self._value.dtype:
+        if hasattr(new, "dtype") and np.asarray(new).dtype.newbyteorder("=") != self._value.dtype:
             raise DtypeError(f"variable {self.name!r} is {self.type}; got dtype {new.dtype}")
         array = to_array(new, self._value.dtype, f"variable {self.name!r}")
         if array.shape != self._value.shape:

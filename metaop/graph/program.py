@@ -39,8 +39,13 @@ def coerce(node: Any, value: Any) -> np.ndarray:
             array = np.asarray(value)
             array = array.astype(as_dtype(array.dtype), copy=False)
         else:
+            array = np.asarray(value)
+            if declared.dtype is not None and array.size and not _converts(array.dtype, declared.dtype):
+                raise FeedError(f"placeholder {node.name!r} is declared {declared}; got {value!r}")
             array = np.asarray(value, dtype=declared.dtype)
             as_dtype(array.dtype)
+    except FeedError:
+        raise
     except (ValueError, TypeError, OverflowError) as error:
         raise FeedError(f"placeholder {node.name!r}: what was fed cannot be made an array ({error})") from None
     given = TensorType(array.dtype, array.shape)
@@ -50,6 +55,12 @@ def coerce(node: Any, value: Any) -> np.ndarray:
             fix = f"; feed array.astype({declared.dtype.name!r}) or declare another dtype"
         raise FeedError(f"placeholder {node.name!r} is declared {declared}; got {given}{fix}")
     return array
+
+
+def _converts(given: np.dtype, declared: np.dtype) -> bool:
+    """Whether Python numbers may become ``declared``: booleans, integers and floats, upward only."""
+    ranks = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2}  # integers beyond 64 bits come as objects, and overflow
+    return ranks.get(given.kind, 3) <= ranks[declared.kind]
 
 
 class Program:

@@ -289,7 +289,11 @@ def _incoming(target: Node, declared: TensorType, given: Any) -> np.ndarray:
                 f"target {target.name!r} is {declared}, not a scalar: give grad_output, its incoming gradient, or reduce it"
             )
         return np.ones((), declared.dtype)
-    array = np.asarray(given, dtype=None if hasattr(given, "dtype") else declared.dtype)
+    try:
+        array = np.asarray(given, dtype=None if hasattr(given, "dtype") else declared.dtype)
+    except (ValueError, TypeError) as error:
+        raise GradientError(f"grad_output of {target.name!r} cannot be made an array ({error})") from None
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if not declared.admits(TensorType(array.dtype, array.shape)):
         raise GradientError(
             f"grad_output is {TensorType(array.dtype, array.shape)}; the target {target.name!r} is {declared}"
@@ -311,17 +315,21 @@ def signature(targets: tuple[Node, ...], feed_dict: Feeds | None) -> tuple[list[
     nodes: list[Placeholder] = []
     arrays: list[np.ndarray] = []
     key: list[Any] = [targets]
+    by_name = False
     for node, value in (feed_dict or {}).items():
         if isinstance(node, str):
             named = find(targets, node)
             if named is None:
                 raise FeedError(f"feed_dict: no node named {node!r} is part of what is run")
-            node = named
+            node, by_name = named, True
         if type(value) is not np.ndarray or type(node) is not Placeholder or not _fits(node.type, value):
             value = coerce(node, value)
         nodes.append(node)
         arrays.append(value)
         key += (node, value.shape, value.dtype)
+    if by_name and len(set(nodes)) < len(nodes):
+        twice = next(n for n in nodes if nodes.count(n) > 1)
+        raise FeedError(f"feed_dict: placeholder {twice.name!r} is fed twice, by name and as a node")
     return nodes, arrays, tuple(key)
 
 

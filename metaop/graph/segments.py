@@ -18,7 +18,8 @@ from typing import Any
 
 from metaop.backends import Backend
 from metaop.errors import FrameworkError, InternalError, MetaopError, UserError
-from metaop.graph.nodes import Operator
+from metaop.graph.nodes import Node, Operator
+from metaop.graph.order import dependencies
 from metaop.graph.program import Program, Value, value_of
 
 __all__ = ["Segment", "Source", "cause", "explain", "failing_node", "partition"]
@@ -80,8 +81,7 @@ def partition(
     waiting: dict[Operator, int] = {}
     consumers: dict[Any, list[Operator]] = {}
     for node in program.operators:
-        needed = {n.producer for n in node.inputs if n is not None} | set(node.controls)
-        operators = [n for n in needed if isinstance(n, Operator)]
+        operators = _operators_before(node)
         waiting[node] = len(operators)
         for producer in operators:
             consumers.setdefault(producer, []).append(node)
@@ -112,6 +112,21 @@ def partition(
         ready.sort(key=position.__getitem__)
     _connect(program, segments)
     return segments
+
+
+def _operators_before(node: Operator) -> set[Operator]:
+    """The operators that must have run, also those that a leaf among the inputs waits for."""
+    found: set[Operator] = set()
+    stack = dependencies(node)
+    seen: set[Node] = set()
+    while stack:
+        needed = stack.pop()
+        if isinstance(needed, Operator):
+            found.add(needed)
+        elif needed not in seen:
+            seen.add(needed)
+            stack += needed.controls
+    return found
 
 
 def _past_cut(node: Operator, closed: set[Operator]) -> bool:

@@ -43,9 +43,19 @@ class Step:
         return self.backend.call(node.op.name, node.attrs, list(tensors))
 
     def linearize(self, tensors: Sequence[Any], wrt: Sequence[int]) -> tuple[tuple[Any, ...], Pullback]:
-        """The outputs, and the pullback to the inputs at ``wrt``."""
+        """The outputs, and the pullback to the inputs at ``wrt``.
+
+        The pullback of a segment also takes the gradients that those inputs have so far, and returns the new totals: the
+        framework adds one contribution after the other, as node by node, and not a sum of its own to the rest.
+        """
         if self.function is not None:
-            return self.backend.linearize_segment(self.function, list(tensors), wrt)
+            function = self.function
+
+            def with_inputs(*given: Any) -> tuple[Any, ...]:
+                return (*function(*given), *(given[i] for i in wrt))
+
+            outputs, pullback = self.backend.linearize_segment(with_inputs, list(tensors), wrt)
+            return outputs[: len(self.outputs)], pullback
         node = self.operators[0]
         return self.backend.linearize(node.op.name, node.attrs, list(tensors), wrt)
 
@@ -207,6 +217,10 @@ class Trace:
                 incoming.append(None if held is None else _as_tensor(held, step.backend))
             if all(g is None for g in incoming):
                 continue
+            if step.function is not None:
+                for position in positions:
+                    held = grads.pop(step.inputs[position], None)
+                    incoming.append(None if held is None else _as_tensor(held, step.backend))
             try:
                 contributions = pullback(incoming)
                 for position, gradient in zip(positions, contributions, strict=True):

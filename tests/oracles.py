@@ -76,7 +76,7 @@ def torch_calls() -> dict[str, Callable[..., Any]]:
         "inv": torch.reciprocal,
         "div": lambda x, y: x / y,
         "square": torch.square,
-        "transpose": lambda x, *, perm: x.permute(*(range(x.ndim)[::-1] if perm is None else perm)),
+        "transpose": lambda x, *, perm: torch.permute(x, list(range(x.ndim))[::-1] if perm is None else perm),
         "reshape": lambda x, *, shape: x.reshape(shape),
         "reduce_sum": reduce_with(torch.sum),
         "reduce_mean": reduce_with(torch.mean),
@@ -133,7 +133,7 @@ def tensorflow_calls() -> dict[str, Callable[..., Any]]:
             tf.transpose(x, [0, 2, 3, 1]),
             tf.transpose(w, [2, 3, 1, 0]),
             strides=strides,
-            padding=[[0, 0], [top, bottom], [left, right], [0, 0]],
+            padding=[[0, 0], [top, bottom], [left, right], [0, 0]] if any(pads) else "VALID",
             dilations=dilations,
         )
         y = y if b is None else tf.nn.bias_add(y, b)
@@ -179,7 +179,11 @@ def _tensorflow(op, inputs, attrs, grad, wrt):
     with tf.GradientTape() as tape:
         tape.watch(wanted)
         y = tensorflow_calls()[op](*tensors, **attrs)
-    found = tape.gradient(y, wanted, tf.constant(grad)) if wanted else []
+    try:
+        found = tape.gradient(y, wanted, tf.constant(grad)) if wanted else []
+    except tf.errors.OpError:
+        # Some kernels have no way back on a CPU (dilated convolutions): a binding has to find one by itself.
+        found = [None for _ in wanted]
     return [np.asarray(y.numpy())], [None if g is None else np.asarray(tf.convert_to_tensor(g).numpy()) for g in found]
 
 

@@ -126,6 +126,15 @@ class FrameworkError(MetaopError, RuntimeError):
         self.op = op
         self.backend = backend
 
+    #: the status of a debug record that ends with this exception
+    status = "error"
+
+    def locate(self, place: str, node: str, op: str, backend: Optional[str]) -> "FrameworkError":
+        """This exception, with the place put before its message."""
+        self.args = ("{}: {}".format(place, self),)
+        self.node, self.op, self.backend = node, op, backend
+        return self
+
 
 class InternalError(MetaopError, AssertionError):
     """metaop broke a promise that it made to itself: please report it."""

@@ -325,7 +325,7 @@ class _Sweep:
 
 
 def _status(error: MetaopError) -> Status:
-    return "unsupported" if isinstance(error, UnsupportedOpError) else "error"
+    return "unsupported" if isinstance(error, UnsupportedOpError) else getattr(error, "status", "error")
 
 
 @contextmanager

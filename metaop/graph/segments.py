@@ -244,6 +244,8 @@ def failing_node(functions: Iterable[Callable[..., Any]], traceback: TracebackTy
 
 def explain(error: Exception, node: Operator | None, backend: str | None) -> MetaopError:
     """The exception to raise for one that came out of a backend while ``node`` was computed."""
+    # A worker that ran a whole segment says itself which operator failed.
+    node = getattr(error, "operator", node)
     if node is None:
         if isinstance(error, MetaopError):
             return error
@@ -252,12 +254,12 @@ def explain(error: Exception, node: Operator | None, backend: str | None) -> Met
     if isinstance(error, FrameworkError):
         if error.node is not None:
             return error
-        return FrameworkError(f"{place}: {error}", node=node.name, op=node.op.name, backend=backend)
+        return error.locate(place, node.name, node.op.name, backend)
     if isinstance(error, UserError):
         return type(error)(f"{place}: {error}")
     detail = str(error).strip() or "no message"
     return FrameworkError(
-        f"{place} failed: {type(error).__name__}: {detail}", node=node.name, op=node.op.name, backend=backend
+        f"{place} failed: {getattr(error, 'kind', type(error).__name__)}: {detail}", node=node.name, op=node.op.name, backend=backend
     )
 
 

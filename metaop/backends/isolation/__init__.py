@@ -1,0 +1,1 @@
+"""Backends in processes, and environments, of their own."""

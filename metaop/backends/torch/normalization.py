@@ -16,12 +16,24 @@ def batch_norm(x, scale, bias, mean, var, *, epsilon, training):
         return torch.batch_norm(x, scale, bias, None, None, True, 0.0, epsilon, torch.backends.cudnn.enabled)
     if not (mean.requires_grad or var.requires_grad):
         return torch.batch_norm(x, scale, bias, mean, var, False, 0.0, epsilon, torch.backends.cudnn.enabled)
-    # To PyTorch these two are buffers and have no gradient. What is added is zero, and brings the gradient.
+    # To PyTorch these two are buffers and have no gradient: it comes from the same formula, written out.
     y = torch.batch_norm(x, scale, bias, mean.detach(), var.detach(), False, 0.0, epsilon, torch.backends.cudnn.enabled)
     shape = (-1,) + (1,) * (x.dim() - 2)
     centred = x.detach() - mean.reshape(shape)
     again = centred * (torch.rsqrt(var + epsilon) * scale.detach()).reshape(shape)
-    return y + (again - again.detach())
+    return WithGradientOf.apply(y, again)
+
+
+class WithGradientOf(torch.autograd.Function):
+    """The value of the first tensor, and the gradients of both."""
+
+    @staticmethod
+    def forward(ctx, value, other):
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
 
 
 @bind

@@ -9,6 +9,9 @@ import numpy as np
 
 __all__ = ["gradient_distance", "mean_absolute_distance"]
 
+#: the smallest positive number: a mean must not underflow to 0, which says equal
+_LEAST = 5e-324
+
 
 def mean_absolute_distance(a: np.ndarray, b: np.ndarray) -> float:
     """Mean of ``|a - b|``, computed in float64.
@@ -40,10 +43,11 @@ def mean_absolute_distance(a: np.ndarray, b: np.ndarray) -> float:
     if not (np.isfinite(x[~same]).all() and np.isfinite(y[~same]).all()):
         return math.inf
     with np.errstate(over="ignore"):
-        return float(np.where(same, 0.0, np.abs(np.where(same, 0.0, x) - np.where(same, 0.0, y))).mean())
+        mean = float(np.where(same, 0.0, np.abs(np.where(same, 0.0, x) - np.where(same, 0.0, y))).mean())
+    return max(mean, _LEAST)
 
 
 def gradient_distance(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
     """The mean over parameters of the mean absolute distance of their gradients; 0 where there are no parameters."""
     distances = [mean_absolute_distance(x, y) for x, y in zip(a, b, strict=True)]
-    return sum(distances) / len(distances) if distances else 0.0
+    return max(sum(distances) / len(distances), _LEAST) if any(distances) else 0.0

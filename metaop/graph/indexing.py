@@ -26,6 +26,7 @@ def index(node: Node, key: Any) -> Node:
     keys = key if isinstance(key, tuple) else (key,)
     keys = _expand_ellipsis(node, keys)
     starts, ends, axes, steps, dropped, added = [], [], [], [], [], []
+    cut: dict[int, int] = {}
     axis, place = 0, 0
     for item in keys:
         if item is None:
@@ -34,8 +35,8 @@ def index(node: Node, key: Any) -> Node:
             continue
         if node.shape is not None and axis >= len(node.shape):
             raise ShapeError(f"node {node.name!r} ({node.type}) has too few axes for the index {key!r}")
+        size = None if node.shape is None else node.shape[axis]
         if isinstance(item, int | np.integer) and not isinstance(item, bool):
-            size = None if node.shape is None else node.shape[axis]
             if size is not None and not -size <= item < size:
                 raise ShapeError(f"node {node.name!r} ({node.type}): index {item} is out of range for axis {axis}")
             starts.append(int(item))
@@ -49,6 +50,8 @@ def index(node: Node, key: Any) -> Node:
                 step = 1 if step is None else step
                 if step == 0:
                     raise UsageError(f"node {node.name!r}: a slice step cannot be 0")
+                if step < 0 and start is not None and start < 0:
+                    start, stop = _backwards(axis, size, start, stop, cut)
                 starts.append(start if start is not None else (0 if step > 0 else _END))
                 ends.append(stop if stop is not None else (_END if step > 0 else _START))
                 axes.append(axis)
@@ -57,6 +60,9 @@ def index(node: Node, key: Any) -> Node:
         else:
             raise UsageError(f"node {node.name!r}: index {item!r} is not an integer, slice, ellipsis or None")
         axis += 1
+    if cut:
+        first = {"starts": [0] * len(cut), "ends": list(cut.values()), "axes": list(cut), "steps": [1] * len(cut)}
+        node = apply("slice", (node,), first)
     if axes:
         node = apply("slice", (node,), {"starts": starts, "ends": ends, "axes": axes, "steps": steps})
     if dropped:
@@ -71,6 +77,24 @@ def _bound(node: Node, bound: Any) -> int | None:
         return None if bound is None else operator.index(bound)
     except TypeError:
         raise UsageError(f"node {node.name!r}: the bounds and steps of slices are integers; got {bound!r}") from None
+
+
+def _backwards(
+    axis: int, size: int | None, start: int, stop: int | None, cut: dict[int, int]
+) -> tuple[int, int | None]:
+    """Start and stop of a slice with a negative step, from a start that is counted from the end.
+
+    Where that lies before the first element NumPy takes nothing, but ONNX starts at the first. If the size is unknown,
+    what follows the start is therefore ``cut`` off beforehand.
+    """
+    if start == -1:
+        return _END, stop
+    if size is not None:
+        return (start, stop) if start >= -size else (0, 0)
+    if stop is not None and start <= stop < 0:
+        return 0, 0
+    cut[axis] = start + 1
+    return _END, stop - cut[axis] if stop is not None and stop < 0 else stop
 
 
 def _expand_ellipsis(node: Node, keys: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
 """Which backends exist: names, aliases, distributions, extras; and how a spec becomes a backend.
 
-Nothing here imports a framework. A spec is ``name[==version][@device]``, for example ``torch``, ``torch@cuda:0`` or
-``onnxruntime==1.31.1``. Third parties add backends through the entry-point group ``metaop.backends``: an entry point
+Nothing here imports a framework. A spec is ``[isolated:]name[==version][@device]``, for example ``torch``, ``torch@cuda:0``
+or ``mxnet==1.6.0``. It runs in this process where the framework, at exactly that version if one is given, is installed here;
+otherwise in a worker process in an environment of its own; ``isolated:`` asks for a worker in any case. Third parties add backends through the entry-point group ``metaop.backends``: an entry point
 named after the backend that loads a :class:`~metaop.backends.base.Backend` subclass.
 """
 
@@ -11,7 +12,9 @@ import difflib
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +44,15 @@ class Entry:
     distributions: tuple[str, ...]
     extra: str | None
     aliases: tuple[str, ...] = ()
+    #: the framework that an isolated environment has to hold, where it is not the backend itself
+    framework: str | None = None
+    #: the version to make an environment for where none is asked for
+    default_version: str | None = None
+
+    @property
+    def environment(self) -> str:
+        """The framework whose environments serve this backend."""
+        return self.framework or self.name
 
 
 CATALOG = {
@@ -63,6 +75,7 @@ CATALOG = {
             ("tensorflow-cpu", "tensorflow", "tensorflow-intel", "tensorflow-macos"),
             "tensorflow",
             ("tensorflow-lite", "tf-lite"),
+            framework="tensorflow",
         ),
         Entry(
             "onnxruntime",
@@ -72,8 +85,13 @@ CATALOG = {
             "onnxruntime",
             ("ort",),
         ),
+        Entry("mxnet", "metaop.backends.mxnet", "mxnet", ("mxnet",), "mxnet", ("mx",), default_version="1.9.1"),
     )
 }
+
+ISOLATED = "isolated:"
+#: set to 1 to have missing environments made when they are first used
+CREATE = "METAOP_CREATE_ENVIRONMENTS"
 
 ENTRY_POINTS = "metaop.backends"
 
@@ -94,7 +112,8 @@ class BackendInfo:
     available: bool
     reason: str | None
     aliases: tuple[str, ...] = ()
-    gradients: str | None = None
+    #: where it runs: in this ``process``, or in an ``environment`` of its own
+    place: str = "process"
 
     def __bool__(self) -> bool:
         return self.available
@@ -108,12 +127,12 @@ def _plugins() -> dict[str, importlib.metadata.EntryPoint]:
     return {p.name: p for p in importlib.metadata.entry_points(group=ENTRY_POINTS)}
 
 
-def _parse(spec: str) -> tuple[str, str | None, str | None]:
-    """Name (canonical), version and device of a spec."""
+def parse_spec(spec: str) -> tuple[str, str | None, str | None]:
+    """Name (canonical), version and device of a spec without the prefix ``isolated:``."""
     match = _SPEC.fullmatch(spec.strip()) if isinstance(spec, str) else None
     if match is None:
         raise UnknownBackendError(
-            f"{spec!r} is not a backend spec; write name[==version][@device], for example 'torch' or 'torch@cuda:0'"
+            f"{spec!r} is not a backend spec; write [isolated:]name[==version][@device], for example 'torch' or 'torch@cuda:0'"
         )
     name = match["name"]
     if name not in _derived:
@@ -121,9 +140,16 @@ def _parse(spec: str) -> tuple[str, str | None, str | None]:
     if name not in _derived and name not in CATALOG and name not in _plugins():
         known = sorted({*_aliases(), *_derived, *_plugins()})
         near = difflib.get_close_matches(match["name"].lower(), known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise UnknownBackendError(f"unknown backend {match['name']!r}{hint} Known: {', '.join(known)}")
     return name, match["version"], match["device"]
+
+
+def _split(spec: str) -> tuple[str, bool]:
+    """A spec without its prefix, and whether it had it."""
+    if isinstance(spec, str) and spec.strip().startswith(ISOLATED):
+        return spec.strip()[len(ISOLATED) :], True
+    return spec, False
 
 
 def canonical(spec: str) -> str:
@@ -132,8 +158,9 @@ def canonical(spec: str) -> str:
     >>> canonical("pytorch")
     'torch'
     """
-    name, version, device = _parse(spec)
-    return name + (f"=={version}" if version else "") + (f"@{device}" if device else "")
+    rest, isolated = _split(spec)
+    name, version, device = parse_spec(rest)
+    return (ISOLATED if isolated else "") + name + (f"=={version}" if version else "") + (f"@{device}" if device else "")
 
 
 def installed_version(entry: Entry) -> str | None:
@@ -160,42 +187,79 @@ def get(spec: str | Backend) -> Backend:
     """
     if isinstance(spec, Backend):
         return spec
-    name, version, device = _parse(spec)
-    key = name + (f"=={version}" if version else "") + (f"@{device}" if device else "")
-    found = _loaded.get(key)
+    found = _loaded.get(spec)
     if found is not None:
         return found
+    key = canonical(spec)
+    rest, isolated = _split(key)
+    name, version, device = parse_spec(rest)
     with _lock:
         if name in _derived:
-            if device or version:
-                raise UsageError(f"{name!r} is a derived backend: its device and version are those of its base")
+            if device or version or isolated:
+                raise UsageError(f"{name!r} is a derived backend: device, version and place are those of its base")
             return _derived[name]
         if key not in _loaded:
-            _loaded[key] = _load(name, version, device)
+            _loaded[key] = _load(key, name, version, device, isolated)
         return _loaded[key]
 
 
-def _load(name: str, version: str | None, device: str | None) -> Backend:
+def _load(key: str, name: str, version: str | None, device: str | None, isolated: bool) -> Backend:
     if name not in CATALOG:
-        backend_class = _plugins()[name].load()
-        return _checked_bindings(backend_class(device))
+        if isolated or version:
+            raise UsageError(f"{name!r} comes from another package: it runs in this process, at the version installed")
+        return _checked_bindings(_plugins()[name].load()(device))
     entry = CATALOG[name]
     installed = installed_version(entry)
+    here = installed is not None and (version is None or same_version(version, installed))
+    if here and not isolated:
+        return _load_here(entry, str(installed), device)
+    from metaop.backends.isolation import environments
+    from metaop.backends.isolation.backend import IsolatedBackend
+    from metaop.backends.isolation.process import Launch
+
+    if here:
+        return IsolatedBackend(key, Launch(key, sys.executable, entry.module, device))
+    environment = environments.find(entry.environment, version)
+    wanted = version or entry.default_version
+    if environment is None and wanted is not None and os.environ.get(CREATE, "0") not in ("", "0"):
+        environment = environments.create(f"{entry.environment}=={wanted}", report=_say)
+    if environment is None:
+        raise MissingFrameworkError(_remedies(entry, version, installed))
+    launch = Launch(key, environment.interpreter, entry.module, device, environment.variables)
+    return IsolatedBackend(key, launch)
+
+
+def _say(text: str) -> None:
+    print(f"metaop: {text}", file=sys.stderr, flush=True)
+
+
+def _remedies(entry: Entry, version: str | None, installed: str | None) -> str:
+    """What to say where a framework is neither installed here nor in an environment of its own."""
+    wanted = f"{entry.name}=={version}" if version else entry.name
     if installed is None:
-        raise MissingFrameworkError(
-            f"backend {name!r} needs {entry.distributions[0]}, which is not installed here. "
-            f"Install it with: {_install_hint(entry)}"
-        )
-    if version is not None and version != installed:
-        raise MissingFrameworkError(
-            f"backend '{name}=={version}' is not what is installed here ({installed}). "
-            f"Install it with: pip install {entry.distributions[0]}=={version}"
-        )
+        lack = f"backend {wanted!r} needs {entry.distributions[0]}, which is not installed here"
+        remedy = _install_hint(entry)
+    else:
+        lack = f"backend {wanted!r} is not the version installed here ({installed})"
+        remedy = f'pip install "{entry.distributions[0]}=={version}"'
+    make = version or entry.default_version or installed or "VERSION"
+    return (
+        f"{lack}, and has no environment of its own. Install it here with: {remedy} or beside with: "
+        f'metaop env create "{entry.environment}=={make}"'
+    )
+
+
+def same_version(wanted: str, installed: str) -> bool:
+    """Whether both name one release; the local part of what is installed (``2.13.0+cpu``) counts only if asked for."""
+    return wanted == installed or wanted == installed.partition("+")[0]
+
+
+def _load_here(entry: Entry, installed: str, device: str | None) -> Backend:
     try:
         backend_class = importlib.import_module(entry.module).BACKEND
     except ImportError as error:
         raise MissingFrameworkError(
-            f"backend {name!r}: {entry.package} {installed} is installed but does not import ({error}). "
+            f"backend {entry.name!r}: {entry.package} {installed} is installed but does not import ({error}). "
             f"Reinstall it with: {_install_hint(entry)}"
         ) from error
     return _checked_bindings(backend_class(device))
@@ -239,7 +303,11 @@ def derive(
                 raise UsageError(f"derive: {kind}[{op!r}] names no meta operator" + (f"; {near[0]!r}?" if near else ""))
             if not callable(function):
                 raise UsageError(f"derive: {kind}[{op!r}] must be a function; got {function!r}")
-    variant = Variant(get(base), name, forward or {}, gradient or {})
+    parent = get(base)
+    if isinstance(parent, Backend) and not hasattr(parent, "worker"):
+        variant = Variant(parent, name, forward or {}, gradient or {})
+    else:
+        raise UsageError(f"derive: {parent.spec!r} runs in a process of its own, where functions cannot follow; derive in process")
     with _lock:
         _derived[name] = variant
     return variant
@@ -252,13 +320,23 @@ def backends() -> dict[str, BackendInfo]:
     >>> mo.backends()["numpy"].available
     True
     """
+    from metaop.backends.isolation.environments import environments
+    from metaop.backends.isolation.recipes import release
+
     rows: dict[str, BackendInfo] = {}
+    made = sorted(environments(), key=lambda e: release(e.version))
     for entry in CATALOG.values():
         version = installed_version(entry)
-        reason = None
-        if version is None:
-            reason = f"{entry.distributions[0]} is not installed; {_install_hint(entry)}"
-        rows[entry.name] = BackendInfo(entry.name, version, version is not None, reason, entry.aliases)
+        apart = [e for e in made if e.framework == entry.environment]
+        if version is not None:
+            rows[entry.name] = BackendInfo(entry.name, version, True, None, entry.aliases)
+        elif apart:
+            rows[entry.name] = BackendInfo(entry.name, apart[-1].version, True, None, entry.aliases, "environment")
+        else:
+            rows[entry.name] = BackendInfo(entry.name, None, False, _remedies(entry, None, None), entry.aliases)
+        for environment in apart:
+            spec = f"{entry.name}=={environment.version}"
+            rows[spec] = BackendInfo(spec, environment.version, True, None, (), "environment")
     for name, plugin in _plugins().items():
         rows[name] = BackendInfo(name, plugin.dist.version if plugin.dist else None, True, None)
     for name, backend in _derived.items():

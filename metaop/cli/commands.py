@@ -9,6 +9,7 @@ import click
 
 import metaop as mo
 from metaop.cli import matrix
+from metaop.cli.environments import env
 
 __all__ = ["cli"]
 
@@ -63,11 +64,14 @@ def ops(name: str | None, chosen: tuple[str, ...], family: str | None, as_json: 
         table.show()
 
 
+cli.add_command(env)
+
+
 def _select(name: str | None, family: str | None) -> list[Any]:
     registry = mo.ops()
     if name is not None:
         if name not in registry:
-            raise mo.UserError(f"there is no meta operator {name!r}{matrix.nearest(name, registry)}; 'metaop ops' lists all")
+            raise mo.UserError(f"there is no meta operator {name!r}{matrix.nearest(name, registry)}. 'metaop ops' lists all")
         return [registry[name]]
     found = [op for op in registry.values() if family in (None, op.family)]
     if not found:

@@ -1,0 +1,1 @@
+"""What metaop costs, as ratios to the same computation written by hand; ``python -m benchmarks.overhead``."""

@@ -1,0 +1,33 @@
+"""Apache MXNet. Importing this package imports the framework; only ``metaop.backends.catalog`` does so, on first use."""
+
+from metaop.backends.mxnet import (
+    activation,
+    contraction,
+    convolution,
+    elementwise,
+    logic,
+    loss,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+)
+from metaop.backends.mxnet.adapter import MxnetBackend
+
+__all__ = [
+    "BACKEND",
+    "activation",
+    "contraction",
+    "convolution",
+    "elementwise",
+    "logic",
+    "loss",
+    "movement",
+    "normalization",
+    "pooling",
+    "recurrent",
+    "reduction",
+]
+
+BACKEND = MxnetBackend

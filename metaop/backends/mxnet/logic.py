@@ -1,0 +1,49 @@
+"""MXNet's comparisons, logic and selection."""
+
+import mxnet as mx
+
+from metaop.backends.mxnet.bindings import VERSION, bind, legacy
+
+bind.rename(
+    {
+        "equal": mx.np.equal,
+        "not_equal": mx.np.not_equal,
+        "greater": mx.np.greater,
+        "greater_equal": mx.np.greater_equal,
+        "less": mx.np.less,
+        "less_equal": mx.np.less_equal,
+        "logical_not": mx.np.logical_not,
+    }
+)
+
+
+def on_numbers(function):
+    """MXNet's logic takes numbers and gives numbers; boolean tensors it refuses."""
+    function = legacy(function)
+
+    def call(x, y):
+        return function(x.astype("uint8"), y.astype("uint8")).astype("bool")
+
+    return call
+
+
+bind.rename(
+    {
+        "logical_and": on_numbers(mx.nd.broadcast_logical_and),
+        "logical_or": on_numbers(mx.nd.broadcast_logical_or),
+        "logical_xor": on_numbers(mx.nd.broadcast_logical_xor),
+    }
+)
+
+if VERSION >= (1, 7):
+    bind.rename({"where": mx.np.where})
+else:
+    choose = legacy(mx.nd.where)
+
+    @bind
+    def where(condition, x, y):
+        # In this release it does not broadcast and knows no booleans.
+        condition, x, y = mx.np.broadcast_arrays(condition.astype("uint8"), x, y)
+        if x.dtype == bool:
+            return choose(condition, x.astype("uint8"), y.astype("uint8")).astype("bool")
+        return choose(condition, x, y)

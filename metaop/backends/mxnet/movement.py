@@ -1,0 +1,108 @@
+"""MXNet's reshaping, joining, slicing and padding."""
+
+import builtins
+
+import mxnet as mx
+
+from metaop.backends.mxnet.bindings import bind, legacy, product
+from metaop.backends.mxnet.padding import padded
+
+bind.rename(
+    {
+        "reshape": (mx.np.reshape, {"shape": "newshape"}),
+        "transpose": (mx.np.transpose, {"perm": "axes"}),
+        "squeeze": (mx.np.squeeze, {"axes": "axis"}),
+    }
+)
+
+
+@bind
+def concat(*inputs, axis):
+    return mx.np.concatenate(inputs, axis=axis)
+
+
+@bind
+def stack(*inputs, axis):
+    return mx.np.stack(inputs, axis=axis)
+
+
+@bind
+def split(x, *, axis, split, num_outputs):
+    size = x.shape[axis]
+    if split is None:
+        chunk = -(-size // num_outputs)
+        places = [min(chunk * i, size) for i in range(1, num_outputs)]
+    else:
+        places = [sum(split[:i]) for i in range(1, len(split))]
+    return mx.np.split(x, places, axis=axis) if places else [x]
+
+
+@bind
+def unsqueeze(x, *, axes):
+    rank = len(x.shape) + len(axes)
+    for axis in sorted(a % rank for a in axes):
+        x = mx.np.expand_dims(x, axis)
+    return x
+
+
+@bind
+def flatten(x, *, axis):
+    return mx.np.reshape(x, (product(x.shape[:axis]), product(x.shape[axis:])))
+
+
+@bind
+def expand(x, *, shape):
+    # Where the shape asked for has a 1, or is shorter, the tensor's own size stands.
+    rank = max(len(shape), len(x.shape))
+    own = (1,) * (rank - len(x.shape)) + x.shape
+    wanted = (1,) * (rank - len(shape)) + tuple(shape)
+    return mx.np.broadcast_to(x, tuple(a if b == 1 else b for a, b in zip(own, wanted)))
+
+
+@bind
+def slice(x, *, starts, ends, axes, steps):
+    index = [builtins.slice(None)] * len(x.shape)
+    for i, (start, end) in enumerate(zip(starts, ends)):
+        axis = i if axes is None else axes[i] % len(x.shape)
+        step = 1 if steps is None else steps[i]
+        size = x.shape[axis]
+        start, end = (place + size if place < 0 else place for place in (start, end))
+        if step > 0:
+            start, end = min(max(start, 0), size), min(max(end, 0), size)
+        else:
+            start, end = min(max(start, -1), size - 1), min(max(end, -1), size - 1)
+            # To Python, too, -1 is the last element.
+            start, end = (0, 0) if start < 0 else (start, None if end < 0 else end)
+        index[axis] = builtins.slice(start, end, step)
+    return x[tuple(index)]
+
+
+def counted_from_zero(indices, size):
+    return indices + (indices < 0).astype(indices.dtype) * size
+
+
+@bind
+def gather(x, indices, *, axis):
+    # Indexing takes negative indices as well, but release 1.6 then reads outside of the tensor.
+    return mx.np.take(x, counted_from_zero(indices, x.shape[axis]), axis=axis, mode="raise")
+
+
+@bind
+def scatter_add(indices, updates, *, axis, size):
+    rank = len(updates.shape) - len(indices.shape) + 1
+    axis = axis % rank
+    before, after = updates.shape[:axis], updates.shape[axis + len(indices.shape) :]
+    places = mx.np.reshape(counted_from_zero(indices, size), (1, -1))
+    rows = mx.np.reshape(updates, before + (places.size,) + after)
+    # What MXNet differentiates gather_nd with; it adds along the first axis.
+    sums = add_at(mx.np.moveaxis(rows, axis, 0), places, shape=(size,) + before + after)
+    return mx.np.moveaxis(sums, 0, axis)
+
+
+add_at = legacy(mx.nd._internal._backward_gather_nd)
+
+
+@bind
+def pad(x, *, pads, mode, value):
+    rank = len(x.shape)
+    return padded(x, pads[:rank], pads[rank:], mode, value) if any(pads) else x

@@ -1,0 +1,50 @@
+"""MXNet's reductions."""
+
+import mxnet as mx
+import numpy as np
+
+from metaop.backends.mxnet.bindings import VERSION, bind
+from metaop.errors import UnsupportedOpError
+
+REDUCED = {"axes": "axis", "keepdims": "keepdims"}
+
+bind.rename(
+    {
+        "reduce_sum": (mx.np.sum, REDUCED),
+        "reduce_mean": (mx.np.mean, REDUCED),
+        "reduce_max": (mx.np.max, REDUCED),
+        "reduce_min": (mx.np.min, REDUCED),
+        "reduce_prod": (mx.np.prod, REDUCED),
+    }
+)
+
+
+def position(function, x, axis, keepdims):
+    if VERSION < (1, 7) and np.dtype(x.dtype).kind != "f":
+        raise UnsupportedOpError("mxnet: positions of extremes are found in floating tensors only, before MXNet 1.7")
+    # They come as numbers of the tensor's own dtype in release 1.6.
+    found = function(x, axis=axis).astype("int64")
+    if not keepdims:
+        return found
+    return mx.np.reshape(found, (1,) * len(x.shape)) if axis is None else mx.np.expand_dims(found, axis)
+
+
+@bind
+def argmax(x, *, axis, keepdims):
+    return position(mx.np.argmax, x, axis, keepdims)
+
+
+@bind
+def argmin(x, *, axis, keepdims):
+    return position(mx.np.argmin, x, axis, keepdims)
+
+
+@bind
+def cumsum(x, *, axis, exclusive, reverse):
+    if reverse:
+        x = mx.np.flip(x, axis)
+    if exclusive:
+        before = (slice(None),) * (axis % len(x.shape))
+        x = mx.np.concatenate((mx.np.zeros_like(x[before + (slice(0, 1),)]), x[before + (slice(0, -1),)]), axis=axis)
+    y = mx.np.cumsum(x, axis=axis)
+    return mx.np.flip(y, axis) if reverse else y

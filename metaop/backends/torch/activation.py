@@ -22,10 +22,19 @@ bind.rename(
         "hard_swish": F.hardswish,
         "elu": (F.elu, {"alpha": "alpha"}),
         "leaky_relu": (F.leaky_relu, {"alpha": "negative_slope"}),
-        "softmax": (torch.softmax, {"axis": "dim"}),
-        "log_softmax": (torch.log_softmax, {"axis": "dim"}),
     }
 )
+
+
+# PyTorch takes longer to read an argument by name than Python takes for these frames.
+@bind
+def softmax(x, *, axis):
+    return torch.softmax(x, axis)
+
+
+@bind
+def log_softmax(x, *, axis):
+    return torch.log_softmax(x, axis)
 
 
 if VERSION >= (1, 12):

@@ -35,10 +35,12 @@ bind.rename(
 
 @bind
 def clip(x, *, min, max):
-    if not x.is_floating_point():
-        # A float bound would make the result floating.
-        min, max = (None if bound is None else int(bound) for bound in (min, max))
-    return x if min is None and max is None else torch.clamp(x, min=min, max=max)
+    if min is None and max is None:
+        return x
+    if x.dtype.is_floating_point:
+        return torch.clamp(x, min, max)
+    # A float bound would make the result floating.
+    return torch.clamp(x, None if min is None else int(min), None if max is None else int(max))
 
 
 @bind

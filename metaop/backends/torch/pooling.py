@@ -59,7 +59,9 @@ def max_pool3d(x, *, kernel_shape, strides, pads, dilations, ceil_mode):
 
 
 def average(function, total, x, kernel, strides, pads, ceil_mode, count_include_pad):
-    if native(kernel, pads):
+    # F.avg_pool3d refuses an input smaller than the window, with padding or without.
+    fits = len(kernel) < 3 or all(size >= window for size, window in zip(x.shape[2:], kernel))
+    if fits and native(kernel, pads):
         return function(x, kernel, strides, pads[: len(kernel)], ceil_mode, count_include_pad)
     counts = windows(x.shape[2:], kernel, strides, pads, ceil_mode)
     sums = total(padded(x, kernel, strides, pads, counts, 0.0), kernel, strides)

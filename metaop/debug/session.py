@@ -248,7 +248,7 @@ class _Sweep:
         found = self._verify([node])
         if not found:
             alike = [n for n in self.order if n.op is node.op and self._record_of(n).suspect]
-            if len(alike) > 1:
+            if node in alike and len(alike) > 1:
                 together = self._verify(alike)
                 return together if together else found
         return found

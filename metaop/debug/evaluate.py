@@ -170,7 +170,10 @@ def run_local(
     gradients: list[np.ndarray | None] = []
     for _, wrt, pullback in local.pullbacks:
         if any(v in grads for v in step.outputs):
-            found = pullback([backend.from_numpy(grads[v]) if v in grads else None for v in step.outputs])
+            try:
+                found = pullback([backend.from_numpy(grads[v]) if v in grads else None for v in step.outputs])
+            except Exception as error:
+                raise step.explain(error) from error
             for position, g in zip(wrt, found, strict=True):
                 declared = program.types[step.inputs[position]]
                 gradients.append(

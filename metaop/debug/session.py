@@ -55,7 +55,8 @@ class DebugSession:
         progress: bool | ProgressCallback | None = None,
     ) -> None:
         for name, value in (("threshold_output", threshold_output), ("threshold_gradient", threshold_gradient)):
-            if not (isinstance(value, int | float) and value > 0):
+            # Not infinite either: a delta may be, and infinite units of it are no number.
+            if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf):
                 raise UsageError(f"{name} is a positive number; got {value!r}")
         self.threshold_output = float(threshold_output)
         self.threshold_gradient = float(threshold_gradient)

@@ -87,7 +87,7 @@ class DebugSession:
         ``frameworks`` are two backend specs; a map from nodes to specs, with ``None`` as the key for all other nodes, may
         stand for one. Gradients are those of every variable that the target depends on.
         """
-        if isinstance(frameworks, str) or len(frameworks) != 2:
+        if isinstance(frameworks, str) or not isinstance(frameworks, Sequence) or len(frameworks) != 2:
             raise UsageError(f"frameworks are two backends, such as ['tensorflow', 'torch']; got {frameworks!r}")
         sides = Side(frameworks[0]), Side(frameworks[1])
         sweep = _Sweep(self, Evaluator(target, feed_dict, self.seed, gradients), sides)

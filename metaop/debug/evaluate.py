@@ -33,6 +33,9 @@ class Side:
         if isinstance(given, Mapping):
             if None not in given:
                 raise UsageError("a framework given as a map needs the key None for all other nodes")
+            strange = [key for key in given if key is not None and not isinstance(key, Node)]
+            if strange:
+                raise UsageError(f"a framework given as a map has nodes, or None, as keys; got {strange[0]!r}")
             self.default = get(given[None])
             self.special = {node.producer: get(spec) for node, spec in given.items() if node is not None}
         else:

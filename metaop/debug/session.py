@@ -128,6 +128,10 @@ class _Sweep:
         self.notes: list[str] = []
         # Nodes that one side cannot compute stay on the other throughout: node -> (side that can, why, status)
         self.pinned: dict[Operator, tuple[int, str, Status]] = {}
+        for side in sides:
+            for node in side.special:
+                if node not in self.order:
+                    raise UsageError(f"frameworks: {node.name!r} is not an operator that the target depends on")
 
     def backends(self, first: Callable[[Operator], bool]) -> Callable[[Operator], Backend]:
         """The binding map with the nodes for which ``first`` holds on A and the others on B."""

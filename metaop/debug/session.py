@@ -183,9 +183,13 @@ class _Sweep:
     def _unable(self, node: Operator) -> Record:
         """The record of a node that A cannot compute."""
         _, message, status = self.pinned[node]
-        failed = status != "unsupported"
-        delta = math.inf if failed else None
-        return self._record(node, Distance(delta, delta), (delta, delta), status, message)  # type: ignore[arg-type]
+        moved = self._failed(status)
+        return self._record(node, moved, (moved.output, moved.gradient), status, message)
+
+    def _failed(self, status: Status) -> Distance:
+        """How far the results move where there are none; ``None`` where there is nothing to compare."""
+        delta = None if status == "unsupported" else math.inf
+        return Distance(delta, delta if self.evaluator.parameters else None)  # type: ignore[arg-type]
 
     def _swap(
         self, node: Operator, swapped: set[Operator], before: Outcome, trace: Trace, grads: Mapping[Any, Any]
@@ -198,8 +202,8 @@ class _Sweep:
                 raise
             status = _status(error)
             self.pinned[node] = (0, str(error), status)
-            delta = math.inf if status != "unsupported" else None
-            return self._record(node, Distance(delta, delta), (delta, delta), status, str(error)), before  # type: ignore[arg-type]
+            moved = self._failed(status)
+            return self._record(node, moved, (moved.output, moved.gradient), status, str(error)), before
         swapped.add(node)
         moved = distance(before, after)
         return self._record(node, moved, local, "ok", None, after.seconds, after.bytes), after

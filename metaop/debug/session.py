@@ -264,7 +264,9 @@ class _Sweep:
 
     def _find(self, suspect: Record | Node | str) -> Operator:
         if isinstance(suspect, Node):
-            wanted = suspect.producer.name
+            if suspect.producer in self.order:
+                return suspect.producer  # type: ignore[return-value]
+            wanted = f"{suspect.name} ({suspect!r})"
         else:
             wanted = suspect.node if isinstance(suspect, Record) else suspect
         for node in self.order:

@@ -282,8 +282,11 @@ class _Sweep:
         lead = self._record_of(nodes[0])
         a, b = (side.label for side in self.sides)
         names = ", ".join(n.name for n in nodes)
-        # What failed in the sweep runs on the side that can; the suspects themselves are judged unpinned.
-        pinned, self.pinned = self.pinned, {n: p for n, p in self.pinned.items() if n not in chosen}
+        # What failed in the sweep runs on the side that can; the suspects themselves are judged unpinned. That a framework
+        # does not offer an operator makes neither side wrong: there the node stays where it is.
+        pinned, self.pinned = self.pinned, {
+            n: p for n, p in self.pinned.items() if n not in chosen or p[2] == "unsupported"
+        }
         try:
             all_a, fails_a = self._try(lambda n: True)
             all_b, fails_b = self._try(lambda n: False)

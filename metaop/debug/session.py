@@ -155,6 +155,8 @@ class _Sweep:
                 record, after = self._swap(node, swapped, before, trace, grads)
             before = after
             self.records.append(record)
+            if record.message is not None:
+                self.notes.append(" ".join(record.message.split()))
             advance(record, len(self.records), len(self.order))
 
     def _start(self) -> tuple[Trace, Outcome]:

@@ -28,16 +28,23 @@ _SMALL = 4096
 class RemoteTensor:
     """A tensor in a worker, or on its way there."""
 
-    __slots__ = ("__weakref__", "array", "dtype", "generation", "number", "shape")
+    __slots__ = ("array", "dtype", "generation", "number", "shape", "unused")
 
-    def __init__(self, number: int, dtype: np.dtype, shape: tuple[int, ...], array: np.ndarray | None) -> None:
+    def __init__(
+        self, number: int, dtype: np.dtype, shape: tuple[int, ...], array: np.ndarray | None, unused: list[int]
+    ) -> None:
         self.number = number
+        #: where the number goes when nobody refers to the tensor any more
+        self.unused = unused
         self.dtype = dtype
         self.shape = shape
         #: the data, where this process has them
         self.array = array
         #: which incarnation of the worker holds it; 0 where none does yet
         self.generation = 0
+
+    def __del__(self) -> None:
+        self.unused.append(self.number)
 
 
 class IsolatedBackend(Backend):
@@ -75,7 +82,7 @@ class IsolatedBackend(Backend):
         """The worker checks it when it starts."""
 
     def from_numpy(self, array: np.ndarray) -> RemoteTensor:
-        return self._handle(next(self._numbers), array.dtype, array.shape, array)
+        return RemoteTensor(next(self._numbers) * _MOST_OUTPUTS, array.dtype, array.shape, array, self._free)
 
     def to_numpy(self, tensor: RemoteTensor) -> np.ndarray:
         if tensor.array is None:
@@ -125,8 +132,7 @@ class IsolatedBackend(Backend):
         def pullback(grads: Sequence[Any]) -> list[Any]:
             if self.worker.generation != generation:
                 raise WorkerDied(f"{self.name}: the worker died and took the recorded forward pass with it")
-            found = self._compute({"do": "pull", "pullback": number, "small": _SMALL}, grads, count=len(wrt))
-            return list(found)
+            return list(self._compute({"do": "pull", "pullback": number, "small": _SMALL}, grads))
 
         weakref.finalize(pullback, self._forget.append, number)
         return outputs, pullback
@@ -135,11 +141,6 @@ class IsolatedBackend(Backend):
         return Program(self, segment)
 
     # -- requests -----------------------------------------------------------------------------------------------------
-
-    def _handle(self, number: int, dtype: np.dtype, shape: tuple[int, ...], array: np.ndarray | None) -> RemoteTensor:
-        tensor = RemoteTensor(number, dtype, tuple(shape), array)
-        weakref.finalize(tensor, self._free.append, number)
-        return tensor
 
     def _request(self, header: dict[str, Any], inputs: Sequence[Any]) -> tuple[dict[str, Any], list[np.ndarray]]:
         """Send a request, with the data of all inputs that the worker does not hold yet."""
@@ -152,7 +153,8 @@ class IsolatedBackend(Backend):
                     if tensor.array is None:
                         raise WorkerDied(f"{self.name}: the worker died and took a tensor of this computation with it")
                     put.append(tensor)
-            request = dict(header, inputs=[None if t is None else t.number for t in inputs])
+            request = header
+            request["inputs"] = [None if t is None else t.number for t in inputs]
             if put:
                 request["put"] = [t.number for t in put]
             for key, pending in (("free", self._free), ("forget", self._forget), ("drop", self._drop)):
@@ -163,23 +165,25 @@ class IsolatedBackend(Backend):
                 tensor.generation = generation
             return answer, arrays
 
-    def _compute(self, header: dict[str, Any], inputs: Sequence[Any], count: int | None = None) -> tuple[Any, ...]:
-        """A request whose outputs stay in the worker; ``count`` is how many there can be, absent ones included."""
-        numbers = [next(self._numbers) for _ in range(_MOST_OUTPUTS if count is None else count)]
-        answer, arrays = self._request(dict(header, outputs=numbers), inputs)
+    def _compute(self, header: dict[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """A request whose outputs stay in the worker, under numbers that follow each other."""
+        first = next(self._numbers) * _MOST_OUTPUTS
+        header["outputs"] = first
+        answer, arrays = self._request(header, inputs)
         data = dict(zip(answer["sent"], arrays, strict=True))
+        generation = self.worker.generation
         outputs: list[Any] = []
         for index, (dtype, shape) in enumerate(answer["types"]):
-            tensor = self._handle(numbers[index], np.dtype(dtype), tuple(shape), data.get(index))
-            tensor.generation = self.worker.generation
+            tensor = RemoteTensor(first + index, np.dtype(dtype), tuple(shape), data.get(index), self._free)
+            tensor.generation = generation
             outputs.append(tensor)
         for position in answer.get("absent", ()):
             outputs.insert(position, None)
         return tuple(outputs)
 
 
-#: more outputs than this no single operator has
-_MOST_OUTPUTS = 64
+#: more outputs than this no segment has; the numbers of one request's outputs follow each other
+_MOST_OUTPUTS = 1 << 20
 
 
 def _remote(*tensors: Any, **attrs: Any) -> Any:
@@ -216,7 +220,6 @@ class Program:
                 [node.op.name, encode_attrs(node.attrs), inputs, [slots[v] for v in results], [slots[v] for v in dead]]
             )
         self._results = [slots[v] for v in segment.outputs]
-        self._count = len(segment.outputs)
 
         weakref.finalize(self, backend._drop.append, self.number)
 
@@ -244,7 +247,7 @@ class Program:
         with self.backend.worker.lock:
             self.ensure()
             try:
-                return self.backend._compute({"do": "run", "id": self.number, "fetch": True}, tensors, count=self._count)
+                return self.backend._compute({"do": "run", "id": self.number, "fetch": True}, tensors)
             except RemoteError as error:
                 self._locate(error, error.step)
                 raise

@@ -41,16 +41,12 @@ def _shared_directory() -> Optional[str]:
 
 def share(data: np.ndarray) -> int:
     """A descriptor of an unlinked file that holds the array's bytes."""
-    with tempfile.TemporaryFile(dir=_shared_directory()) as file:
-        size = data.nbytes
-        os.ftruncate(file.fileno(), size)
-        if hasattr(os, "posix_fallocate"):
-            # Without this a full memory file system would be a SIGBUS at the first write instead of an error here.
-            os.posix_fallocate(file.fileno(), 0, size)
-        with mmap.mmap(file.fileno(), size) as target:
-            view = np.frombuffer(target, dtype=np.uint8)
-            view[:] = data.reshape(-1).view(np.uint8)
-            del view
+    with tempfile.TemporaryFile(dir=_shared_directory(), buffering=0) as file:
+        # Written, not mapped: the kernel need not clear the pages first, and a full file system is an error here
+        # instead of a SIGBUS.
+        rest = memoryview(data.reshape(-1).view(np.uint8))
+        while rest:
+            rest = rest[os.write(file.fileno(), rest) :]
         return os.dup(file.fileno())
 
 
@@ -123,7 +119,7 @@ class Channel:
             total = _PREFIX.size + head + length
             while len(data) < total:
                 data += self._some(total - len(data))
-            while len(descriptors) < count:
+            if len(descriptors) < count:
                 raise ProtocolError("a descriptor is missing")
             try:
                 header = json.loads(data[_PREFIX.size : _PREFIX.size + head].decode("utf-8"))

@@ -128,7 +128,7 @@ class Server:
     def _reply(self, request, outputs):
         """Keep the outputs under the numbers given; send along those that are wanted or small."""
         types, sent, tensors = [], [], []
-        for number, output in zip(request["outputs"], outputs):
+        for number, output in enumerate(outputs, request["outputs"]):
             self.tensors[number] = output
             dtype, shape = self.backend.type_of(output)
             types.append([dtype.str, list(shape)])

@@ -267,10 +267,9 @@ class _Sweep:
     def _find(self, suspect: Record | Node | str) -> Operator:
         if isinstance(suspect, Node):
             if suspect.producer in self.order:
-                return suspect.producer  # type: ignore[return-value]
-            wanted = f"{suspect.name} ({suspect!r})"
-        else:
-            wanted = suspect.node if isinstance(suspect, Record) else suspect
+                return suspect.producer
+            raise UsageError(f"verify: {suspect!r} is no operator of the last run")
+        wanted = suspect.node if isinstance(suspect, Record) else suspect
         for node in self.order:
             if node.name == wanted or any(r.name == wanted for r in node.results):
                 return node
@@ -284,8 +283,8 @@ class _Sweep:
         lead = self._record_of(nodes[0])
         a, b = (side.label for side in self.sides)
         names = ", ".join(n.name for n in nodes)
-        # What failed in the sweep runs on the side that can; the suspects themselves are judged unpinned. That a framework
-        # does not offer an operator makes neither side wrong: there the node stays where it is.
+        # What failed in the sweep runs on the side that can; the suspects themselves are judged unpinned. That a
+        # framework does not offer an operator makes neither side wrong: there the node stays where it is.
         pinned, self.pinned = self.pinned, {
             n: p for n, p in self.pinned.items() if n not in chosen or p[2] == "unsupported"
         }

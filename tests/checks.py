@@ -51,6 +51,12 @@ class Case:
     def special(self) -> bool:
         return self.sample.special
 
+    @property
+    def empty(self) -> bool:
+        """Whether a tensor that goes in or comes out has no elements."""
+        types = types_of(self.inputs())
+        return any(t is not None and 0 in t.shape for t in (*types, *self.op.infer(types, self.attrs)))
+
     def inputs(self, seed: int | None = None) -> list[np.ndarray | None]:
         return self.sample.inputs(self.dtype, self.seed if seed is None else seed)
 
@@ -99,7 +105,7 @@ def _attributes_fit(case: Case) -> bool:
 
 def ordinary(case: Case) -> bool:
     """Neither special values nor an empty tensor."""
-    return not case.special and all(a is None or a.size for a in case.inputs())
+    return not case.special and not case.empty
 
 
 # -- the truth ---------------------------------------------------------------------------------------------------------
@@ -412,7 +418,8 @@ def settle(check: str, backend: Backend, op: str, results: Sequence[tuple[Case, 
                 left.append(f"{case}\n    {complaint}")
             else:
                 occurred.add(row)
-    gone = [row for row in rows if row.steady and row not in occurred]
+    # With other data a row about rounding need not occur.
+    gone = [row for row in rows if row.steady and row not in occurred] if SEED == 0 else []
     left += [f"expected difference no longer occurs, remove its row: {row}" for row in gone]
     return left
 

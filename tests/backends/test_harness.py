@@ -151,6 +151,23 @@ def test_integers_and_booleans_are_exact():
     assert off == {"value"}
 
 
+@pytest.mark.parametrize("name", checks.OPS)
+def test_bounds_are_tight(name):
+    """Each operator has a float32 sample on which an error of one part in fifty thousand is an error."""
+    op = REGISTRY[name]
+    truths = {"values": checks.forward_truth, "gradients": checks.gradient_truth}
+    for what, truth_of in truths.items():
+        if np.dtype("float32") not in op.dtypes or (what == "gradients" and not op.differentiable):
+            continue
+        ratios = []
+        for case in filter(checks.ordinary, cases(op, ["float32"], special=False)):
+            truth = truth_of(case)
+            for value, bound in zip(truth.values, truth.bounds, strict=True):
+                typical = np.sqrt(np.mean(np.square(value, dtype=float)))
+                ratios.append(bound.max() / typical if typical else np.inf)
+        assert min(ratios) <= 2e-5 or not np.isfinite(ratios).any(), f"{what} of {name}: {sorted(ratios)}"
+
+
 def test_bounds_do_not_grow_with_the_array():
     def bound_of(size):
         x = np.linspace(-1, 1, 8)

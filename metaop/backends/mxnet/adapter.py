@@ -4,6 +4,7 @@ Scalars and empty tensors exist under MXNet's NumPy shape semantics only, which 
 within the calls below and as it was outside of them.
 """
 
+import contextlib
 import functools
 
 import mxnet as mx
@@ -13,7 +14,7 @@ from mxnet.util import np_shape, use_np_shape
 
 from metaop.backends.base import Backend, as_tuple
 from metaop.backends.mxnet.bindings import bind
-from metaop.errors import DeviceError, DtypeError
+from metaop.errors import DeviceError, DtypeError, UnsupportedOpError
 
 DTYPES = tuple(np.dtype(name) for name in "bool int8 int32 int64 uint8 float16 float32 float64".split())
 
@@ -87,10 +88,11 @@ class MxnetBackend(Backend):
             for i in smooth:
                 # MXNet leaves the gradient of what it does not reach as it was.
                 leaves[i].grad[()] = 0
-            backward(live)
-            found = {i: leaves[i].grad.copy() for i in smooth}
-            for gradient in found.values():
-                gradient.wait_to_read()
+            with failures():
+                backward(live)
+                found = {i: leaves[i].grad.copy() for i in smooth}
+                for gradient in found.values():
+                    gradient.wait_to_read()
             return [found.get(i) for i in wrt]
 
         return tuple(y.detach() for y in outputs), pullback
@@ -102,13 +104,45 @@ def scoped(function):
 
     @functools.wraps(function)
     def call(*tensors, **keywords):
-        with np_shape(True):
+        with np_shape(True), failures():
             result = function(*tensors, **keywords)
             for y in as_tuple(result):
                 y.wait_to_read()
         return result
 
     return call
+
+
+@contextlib.contextmanager
+def failures():
+    """Errors of MXNet leave nothing behind, and those that say "not here" become refusals."""
+    try:
+        yield
+    except mx.MXNetError as error:
+        try:
+            # Every array that the failed call was to fill holds the error, and a later array in its place would raise it.
+            mx.nd.waitall()
+        except mx.MXNetError:
+            pass
+        message = str(error)
+        for words in REFUSALS:
+            line = next((line for line in message.splitlines() if words in line), None)
+            if line is not None:
+                raise UnsupportedOpError("mxnet {}: {}".format(mx.__version__, line.rpartition("Error: ")[2])) from error
+        raise
+
+
+# How MXNet says that it has no kernel for a dtype, a device or a parameter.
+REFUSALS = (
+    "not implemented",
+    "only support",
+    "not support",
+    "is supported",
+    "natively supported",
+    "Unknown type enum",
+    "Unsupported data type",
+    "must be samller than stride",
+)
 
 
 def backward(live):

@@ -7,6 +7,7 @@ of ``mx.nd`` take them, where those two have none.
 import functools
 
 from metaop.backends.bind import Bindings
+from metaop.errors import UnsupportedOpError
 
 try:
     import mxnet as mx
@@ -32,6 +33,12 @@ def legacy(function):
         return results.as_np_ndarray()
 
     return converted
+
+
+def refuse_empty(what, *tensors):
+    """Refuse an empty tensor where MXNet does not fail on one but divides by zero, which no caller survives."""
+    if any(tensor.size == 0 for tensor in tensors):
+        raise UnsupportedOpError("mxnet {}: {} of an empty tensor ends the process".format(mx.__version__, what))
 
 
 def product(sizes):

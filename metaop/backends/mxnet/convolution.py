@@ -2,7 +2,7 @@
 
 import mxnet as mx
 
-from metaop.backends.mxnet.bindings import bind
+from metaop.backends.mxnet.bindings import VERSION, bind
 from metaop.backends.mxnet.padding import padded
 
 
@@ -79,6 +79,10 @@ def conv_transpose2d(x, w, b=None, *, strides, pads, output_padding, dilations, 
     return convolve_transposed(x, w, b, strides, pads, output_padding, dilations, group)
 
 
-@bind
-def conv_transpose3d(x, w, b=None, *, strides, pads, output_padding, dilations, group):
-    return convolve_transposed(x, w, b, strides, pads, output_padding, dilations, group)
+if VERSION < (1, 9):
+    bind.unsupported("conv_transpose3d", reason="MXNet has a 3-D Deconvolution for the CPU since 1.9")
+else:
+
+    @bind
+    def conv_transpose3d(x, w, b=None, *, strides, pads, output_padding, dilations, group):
+        return convolve_transposed(x, w, b, strides, pads, output_padding, dilations, group)

@@ -2,7 +2,7 @@
 
 import mxnet as mx
 
-from metaop.backends.mxnet.bindings import VERSION, bind, legacy
+from metaop.backends.mxnet.bindings import VERSION, bind, legacy, refuse_empty
 
 bind.rename(
     {
@@ -36,7 +36,12 @@ bind.rename(
 )
 
 if VERSION >= (1, 7):
-    bind.rename({"where": mx.np.where})
+
+    @bind
+    def where(condition, x, y):
+        if not condition.shape == x.shape == y.shape:
+            refuse_empty("np.where with broadcasting", condition, x, y)
+        return mx.np.where(condition, x, y)
 else:
     choose = legacy(mx.nd.where)
 

@@ -6,6 +6,7 @@ Those of Gluon are not used: they average over all but the batch, halve squares,
 import mxnet as mx
 
 from metaop.backends.mxnet.bindings import bind
+from metaop.backends.mxnet.logic import where
 
 
 def reduced(losses, reduction):
@@ -69,6 +70,8 @@ def sparse_softmax_cross_entropy(prediction, target, *, reduction):
 
 @bind
 def kl_div(prediction, target, *, reduction):
+    # What a target of 0 is multiplied with may be infinite.
+    prediction = where(target == 0, mx.np.zeros_like(prediction), prediction)
     return reduced(times_log(target, target) - target * prediction, reduction)
 
 

@@ -3,8 +3,9 @@
 import builtins
 
 import mxnet as mx
+import numpy as np
 
-from metaop.backends.mxnet.bindings import bind, legacy, product
+from metaop.backends.mxnet.bindings import VERSION, bind, legacy, product
 from metaop.backends.mxnet.padding import padded
 
 bind.rename(
@@ -70,9 +71,9 @@ def slice(x, *, starts, ends, axes, steps):
         if step > 0:
             start, end = min(max(start, 0), size), min(max(end, 0), size)
         else:
-            start, end = min(max(start, -1), size - 1), min(max(end, -1), size - 1)
-            # To Python, too, -1 is the last element.
-            start, end = (0, 0) if start < 0 else (start, None if end < 0 else end)
+            start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+            # To Python -1 is the last element; an empty axis is left as it is.
+            start, end = max(start, 0), None if end < 0 else end
         index[axis] = builtins.slice(start, end, step)
     return x[tuple(index)]
 
@@ -105,4 +106,13 @@ add_at = legacy(mx.nd._internal._backward_gather_nd)
 @bind
 def pad(x, *, pads, mode, value):
     rank = len(x.shape)
-    return padded(x, pads[:rank], pads[rank:], mode, value) if any(pads) else x
+    begins, ends = pads[:rank], pads[rank:]
+    if not any(pads):
+        return x
+    if VERSION >= (1, 7):
+        if mode == "constant":
+            return mx.np.pad(x, tuple(zip(begins, ends)), mode="constant", constant_values=value)
+        if np.dtype(x.dtype).kind != "f":
+            return mx.np.pad(x, tuple(zip(begins, ends)), mode=mode)
+    # np.pad differentiates no other mode, where it exists at all.
+    return padded(x, begins, ends, mode, value)

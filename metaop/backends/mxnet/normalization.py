@@ -3,7 +3,7 @@
 import mxnet as mx
 from mxnet import autograd
 
-from metaop.backends.mxnet.bindings import bind, legacy, product
+from metaop.backends.mxnet.bindings import bind, legacy, product, refuse_empty
 
 
 def along_channels(x, vector):
@@ -12,13 +12,18 @@ def along_channels(x, vector):
 
 @bind
 def batch_norm(x, scale, bias, mean, var, *, epsilon, training):
+    parameters = scale, bias, mean, var
+    if x.dtype == "float16":
+        # Which MXNet normalises with parameters of float32 only.
+        scale, bias, mean, var = (t.astype("float32") for t in parameters)
     # The last two are overwritten with running statistics; hence copies.
     kept = mean.detach().copy(), var.detach().copy()
     with autograd.train_mode() if training else autograd.predict_mode():
         y = mx.npx.batch_norm(
             x, scale, bias, *kept, eps=epsilon, fix_gamma=False, use_global_stats=not training, output_mean_var=False, axis=1
         )
-    if training or (mean.grad is None and var.grad is None):
+    mean, var = parameters[2:]
+    if training or (mean.grad is None and var.grad is None) or not x.size:
         return y
     # To MXNet these two are states and have no gradient. What is added is zero, and brings the gradient.
     centred = x.detach() - along_channels(x, mean)
@@ -47,7 +52,8 @@ group_normalised = legacy(mx.nd.GroupNorm)
 def group_norm(x, scale, bias, *, num_groups, epsilon):
     # GroupNorm's own scale and bias are per group.
     ones = mx.np.ones((num_groups,), dtype=x.dtype, ctx=x.ctx)
-    y = group_normalised(x, ones, mx.np.zeros_like(ones), num_groups=num_groups, eps=epsilon)
+    spatial = x if len(x.shape) > 2 else mx.np.expand_dims(x, 2)
+    y = group_normalised(spatial, ones, mx.np.zeros_like(ones), num_groups=num_groups, eps=epsilon).reshape(x.shape)
     return y * along_channels(x, scale) + along_channels(x, bias)
 
 
@@ -56,4 +62,5 @@ instance_normalised = legacy(mx.nd.InstanceNorm)
 
 @bind
 def instance_norm(x, scale, bias, *, epsilon):
+    refuse_empty("InstanceNorm", x)
     return instance_normalised(x, scale, bias, eps=epsilon)

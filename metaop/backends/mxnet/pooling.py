@@ -45,7 +45,8 @@ def covered(x, kernel, strides, pads, counts, value):
 def pool(x, kind, kernel, strides, pads, ceil_mode, count_include_pad=True):
     begins, ends = pads[: len(kernel)], pads[len(kernel) :]
     ours, theirs = window_counts(x.shape[2:], kernel, strides, pads, ceil_mode)
-    if begins == ends and ours == theirs:
+    fits = all(k <= n + p + q for k, n, p, q in zip(kernel, x.shape[2:], begins, ends))
+    if begins == ends and ours == theirs and fits:
         return pooled(x, kind, kernel, strides, begins, ceil_mode, count_include_pad)
     nothing = (0,) * len(kernel)
     if kind == "max":

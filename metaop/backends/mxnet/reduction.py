@@ -6,17 +6,35 @@ import numpy as np
 from metaop.backends.mxnet.bindings import VERSION, bind
 from metaop.errors import UnsupportedOpError
 
-REDUCED = {"axes": "axis", "keepdims": "keepdims"}
 
-bind.rename(
-    {
-        "reduce_sum": (mx.np.sum, REDUCED),
-        "reduce_mean": (mx.np.mean, REDUCED),
-        "reduce_max": (mx.np.max, REDUCED),
-        "reduce_min": (mx.np.min, REDUCED),
-        "reduce_prod": (mx.np.prod, REDUCED),
-    }
-)
+def counted_from_zero(x, axes):
+    """Release 1.6 knows no negative axes in some places."""
+    return None if axes is None else tuple(axis % len(x.shape) for axis in axes)
+
+
+@bind
+def reduce_sum(x, *, axes, keepdims):
+    return mx.np.sum(x, axis=counted_from_zero(x, axes), keepdims=keepdims)
+
+
+@bind
+def reduce_mean(x, *, axes, keepdims):
+    return mx.np.mean(x, axis=counted_from_zero(x, axes), keepdims=keepdims)
+
+
+@bind
+def reduce_max(x, *, axes, keepdims):
+    return mx.np.max(x, axis=counted_from_zero(x, axes), keepdims=keepdims)
+
+
+@bind
+def reduce_min(x, *, axes, keepdims):
+    return mx.np.min(x, axis=counted_from_zero(x, axes), keepdims=keepdims)
+
+
+@bind
+def reduce_prod(x, *, axes, keepdims):
+    return mx.np.prod(x, axis=counted_from_zero(x, axes), keepdims=keepdims)
 
 
 def position(function, x, axis, keepdims):
@@ -41,10 +59,11 @@ def argmin(x, *, axis, keepdims):
 
 @bind
 def cumsum(x, *, axis, exclusive, reverse):
+    axis = axis % len(x.shape)
     if reverse:
         x = mx.np.flip(x, axis)
     if exclusive:
-        before = (slice(None),) * (axis % len(x.shape))
+        before = (slice(None),) * axis
         x = mx.np.concatenate((mx.np.zeros_like(x[before + (slice(0, 1),)]), x[before + (slice(0, -1),)]), axis=axis)
     y = mx.np.cumsum(x, axis=axis)
     return mx.np.flip(y, axis) if reverse else y

@@ -1,8 +1,8 @@
 """Small models for tests: seeded weights and feeds, and an explicit name on every operator.
 
-Sizes are chosen so that some operators can take their arguments the other way round (square matrices), so that no weight is
-invisible (no bias before a softmax over the same axis), and so that a fault of a few per cent at any node moves the target
-or a gradient by far more than the thresholds of a debug session.
+Sizes are chosen so that some operators can take their arguments the other way round (square matrices), that no weight
+is invisible (no bias before a softmax over the same axis), and that a fault of a few per cent at any node moves the
+target or a gradient by far more than the thresholds of a debug session.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def cnn(seed: int = 0, training: bool = False) -> Model:
 
 
 def attention(seed: int = 0) -> Model:
-    """A transformer block: multi-head attention (as many tokens as features per head) and a gelu layer, both residual."""
+    """A transformer block: multi-head attention, with as many tokens as features per head, and a gelu layer."""
     draw = _Draw(seed)
     batch, tokens, heads, size = 2, 4, 2, 4
     width = heads * size

@@ -1,4 +1,4 @@
-"""One thread per test process: these tensors are small, and threads of several processes would only wait for each other."""
+"""One thread per test process: tensors are small here, and threads of several processes would wait for each other."""
 
 import pytest
 

@@ -26,7 +26,7 @@ def slow(a: np.ndarray, b: np.ndarray) -> Fraction | float:
     total = Fraction(0)
     for x, y in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True):
         if isinstance(x, float):
-            if math.isnan(x) and math.isnan(y) or x == y:
+            if (math.isnan(x) and math.isnan(y)) or x == y:
                 continue
             if not (math.isfinite(x) and math.isfinite(y)):
                 return math.inf
@@ -116,7 +116,10 @@ def test_empty() -> None:
     assert gradient_distance([], []) == 0
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.combinations([(), (1,), (0,), (2,), (1, 2), (2, 1)], 2)), ids=str)
+SHAPES = [(), (1,), (0,), (2,), (1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(SHAPES, 2)), ids=str)
 def test_shapes(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     """Nothing is broadcast."""
     a, b = np.zeros(one, np.float32), np.zeros(other, np.float32)
@@ -174,5 +177,5 @@ def test_gradients_are_averaged_by_parameter(given_pairs: list[tuple[np.ndarray,
 
 def test_a_parameter_too_few_is_not_passed_over() -> None:
     a = [np.ones(2), np.ones(3)]
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match="shorter"):
         gradient_distance(a, a[:1])

@@ -1,8 +1,8 @@
 """The session's deltas are those of the paper's Algorithm 1, number for number.
 
-The algorithm is written out here a second time, on nothing but public sessions: for every state of the sweep a session that
-binds each node anew, a run, gradients, and differences taken by hand. Equality is exact: a debug session that is merely close
-to the algorithm has summed something in another order, and its deltas contain noise that no operator made.
+The algorithm is written out here a second time, on nothing but public sessions: for every state of the sweep a session
+that binds each node anew, a run, gradients, and differences taken by hand. Equality is exact: a debug session that is
+merely close to the algorithm has summed something in another order, and its deltas contain noise that no operator made.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def apart(x: np.ndarray, y: np.ndarray) -> float:
     x, y = x.astype(np.float64), y.astype(np.float64)
     total = np.zeros_like(x)
     for i in np.ndindex(x.shape):
-        if np.isnan(x[i]) and np.isnan(y[i]) or x[i] == y[i]:
+        if (np.isnan(x[i]) and np.isnan(y[i])) or x[i] == y[i]:
             continue
         if not (np.isfinite(x[i]) and np.isfinite(y[i])):
             return float("inf")
@@ -155,7 +155,7 @@ SIZE = 3
 def graphs(draw: st.DrawFn) -> tuple[list, bool, int]:
     """A recipe: (operator, places of its arguments among all values so far)...; whether to reduce; a seed for the data.
 
-    Places 0 to 2 are variables, 3 a placeholder; whatever nothing consumes is added up, so that all of it is part of the run.
+    Places 0 to 2 are variables, 3 a placeholder; what nothing consumes is added up, so that all is part of the run.
     """
     steps: list[tuple[str, tuple[int, ...]]] = []
     for i in range(draw(st.integers(2, 9))):
@@ -193,7 +193,7 @@ def build(recipe: tuple[list, bool, int]) -> tuple[Node, dict]:
 @given(recipe=graphs())
 # A variable with uses on both sides of the border, two of them on the first: sums in three orders are three numbers.
 @example(recipe=([("log_softmax", (0,)), ("add", (0, 0))], False, 0))
-@example(recipe=([("matmul", (0, 3)), ("multiply", (0, 4)), ("matmul", (5, 0)), ("add", (0, 6)), ("tanh", (0,))], True, 1))
+@example(recipe=([("matmul", (0, 3)), ("multiply", (0, 4)), ("matmul", (5, 0)), ("add", (0, 6))], True, 1))
 def test_generated_graphs(pair: tuple[str, str], recipe: tuple[list, bool, int]) -> None:
     target, feeds = build(recipe)
     assert_faithful(target, feeds, pair)

@@ -12,7 +12,6 @@ import metaop as mo
 from metaop import errors
 from metaop.backends import Backend, catalog, get
 from metaop.backends.bind import Bindings
-from metaop.backends.isolation import environments
 from metaop.errors import (
     AttributeValueError,
     CycleError,
@@ -287,7 +286,7 @@ def fake(name: str = "nosuch", **changes: Any) -> catalog.Entry:
 
 @pytest.fixture
 def no_environments(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(environments, "find", lambda *_: None)
+    monkeypatch.setenv("METAOP_HOME", str(tmp_path))
     monkeypatch.delenv(catalog.CREATE, raising=False)
 
 

@@ -1,4 +1,4 @@
-"""Apache MXNet. Importing this package imports the framework; only ``metaop.backends.catalog`` does so, on first use."""
+"""MXNet. Importing this package imports the framework; only ``metaop.backends.catalog`` does so, on first use."""
 
 from metaop.backends.mxnet import (
     activation,

@@ -13,10 +13,8 @@ from mxnet import autograd
 from mxnet.util import np_shape, use_np_shape
 
 from metaop.backends.base import Backend, as_tuple
-from metaop.backends.mxnet.bindings import bind
+from metaop.backends.mxnet.bindings import DTYPES, bind
 from metaop.errors import DeviceError, DtypeError, UnsupportedOpError
-
-DTYPES = tuple(np.dtype(name) for name in "bool int8 int32 int64 uint8 float16 float32 float64".split())
 
 
 class MxnetBackend(Backend):
@@ -36,19 +34,17 @@ class MxnetBackend(Backend):
             raise DeviceError("mxnet knows the devices 'cpu' and 'gpu:0', 'gpu:1' ...; got {!r}".format(self.device))
         self._context = mx.Context(kind, int(number or 0))
         if kind == "gpu" and self._context.device_id >= mx.context.num_gpus():
-            raise DeviceError("mxnet has no device {!r} here; it sees {} GPUs".format(self.device, mx.context.num_gpus()))
+            raise DeviceError(
+                "mxnet has no device {!r} here; it sees {} GPUs".format(self.device, mx.context.num_gpus())
+            )
 
     def prepare(self, op, attrs, types):
         function, keywords = super().prepare(op, attrs, types)
         return scoped(function), keywords
 
     def from_numpy(self, array):
-        if array.dtype not in DTYPES:
-            raise DtypeError(
-                "mxnet has no tensors of {}; use metaop.cast(..., to=...) to convert to {}".format(
-                    array.dtype.name, ", ".join(dtype.name for dtype in DTYPES)
-                )
-            )
+        if array.dtype.name not in DTYPES:
+            raise DtypeError("mxnet has no tensors of {}, only of {}".format(array.dtype.name, ", ".join(DTYPES)))
         with np_shape(True):
             tensor = mx.np.empty(array.shape, dtype=array.dtype, ctx=self._context)
             # What mx.np.array does too, after four times as much else.
@@ -119,16 +115,15 @@ def failures():
     try:
         yield
     except mx.MXNetError as error:
-        try:
-            # Every array that the failed call was to fill holds the error, and a later array in its place would raise it.
+        # Every array that the failed call was to fill keeps the error, and a later one in its place would raise it.
+        with contextlib.suppress(mx.MXNetError):
             mx.nd.waitall()
-        except mx.MXNetError:
-            pass
         message = str(error)
         for words in REFUSALS:
             line = next((line for line in message.splitlines() if words in line), None)
             if line is not None:
-                raise UnsupportedOpError("mxnet {}: {}".format(mx.__version__, line.rpartition("Error: ")[2])) from error
+                reason = line.rpartition(": ")[2].strip()
+                raise UnsupportedOpError("mxnet {}: {}".format(mx.__version__, reason)) from error
         raise
 
 

@@ -1,6 +1,6 @@
 """The table of MXNet bindings; one file per family fills it. Releases from 1.6 on are known to work.
 
-Tensors are ``mx.np.ndarray`` throughout. ``mx.np`` and ``mx.npx`` take them as they are; :func:`legacy` lets the operators
+Tensors are ``mx.np.ndarray`` throughout. ``mx.np`` and ``mx.npx`` take them as they are; :func:`legacy` lets operators
 of ``mx.nd`` take them, where those two have none.
 """
 
@@ -20,6 +20,8 @@ bind = Bindings("mxnet")
 VERSION = tuple(int(part) for part in mx.__version__.split(".")[:2])
 if VERSION < (1, 6):
     raise ImportError("metaop binds MXNet from release 1.6 on; this is " + mx.__version__)
+
+DTYPES = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")
 
 
 def legacy(function):

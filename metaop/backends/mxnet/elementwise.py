@@ -2,7 +2,7 @@
 
 import mxnet as mx
 
-from metaop.backends.mxnet.bindings import bind, legacy
+from metaop.backends.mxnet.bindings import DTYPES, bind, legacy
 from metaop.errors import UnsupportedOpError
 
 bind.rename(
@@ -46,9 +46,6 @@ def identity(x):
 
 @bind
 def cast(x, *, to):
-    if to.name not in KNOWN:
+    if to.name not in DTYPES:
         raise UnsupportedOpError("mxnet has no tensors of {}".format(to.name))
     return x.astype(to)
-
-
-KNOWN = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")

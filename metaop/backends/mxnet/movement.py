@@ -1,6 +1,7 @@
 """MXNet's reshaping, joining, slicing and padding."""
 
 import builtins
+import functools
 
 import mxnet as mx
 import numpy as np
@@ -11,23 +12,44 @@ from metaop.backends.mxnet.padding import padded
 bind.rename(
     {
         "reshape": (mx.np.reshape, {"shape": "newshape"}),
-        "transpose": (mx.np.transpose, {"perm": "axes"}),
         "squeeze": (mx.np.squeeze, {"axes": "axis"}),
     }
 )
 
 
+def movable(function):
+    """Booleans travel as bytes: many operators, other ones in each release, move no booleans."""
+
+    @functools.wraps(function)
+    def call(*tensors, **attrs):
+        if np.dtype(tensors[0].dtype).kind != "b":
+            return function(*tensors, **attrs)
+        results = function(*[t.astype("uint8") if np.dtype(t.dtype).kind == "b" else t for t in tensors], **attrs)
+        return [y.astype("bool") for y in results] if isinstance(results, list) else results.astype("bool")
+
+    return call
+
+
 @bind
+@movable
+def transpose(x, *, perm):
+    return mx.np.transpose(x, perm)
+
+
+@bind
+@movable
 def concat(*inputs, axis):
     return mx.np.concatenate(inputs, axis=axis)
 
 
 @bind
+@movable
 def stack(*inputs, axis):
     return mx.np.stack(inputs, axis=axis)
 
 
 @bind
+@movable
 def split(x, *, axis, split, num_outputs):
     size = x.shape[axis]
     if split is None:
@@ -61,6 +83,7 @@ def expand(x, *, shape):
 
 
 @bind
+@movable
 def slice(x, *, starts, ends, axes, steps):
     index = [builtins.slice(None)] * len(x.shape)
     for i, (start, end) in enumerate(zip(starts, ends)):
@@ -83,6 +106,7 @@ def counted_from_zero(indices, size):
 
 
 @bind
+@movable
 def gather(x, indices, *, axis):
     # Indexing takes negative indices as well, but release 1.6 then reads outside of the tensor.
     return mx.np.take(x, counted_from_zero(indices, x.shape[axis]), axis=axis, mode="raise")

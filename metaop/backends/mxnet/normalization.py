@@ -20,7 +20,15 @@ def batch_norm(x, scale, bias, mean, var, *, epsilon, training):
     kept = mean.detach().copy(), var.detach().copy()
     with autograd.train_mode() if training else autograd.predict_mode():
         y = mx.npx.batch_norm(
-            x, scale, bias, *kept, eps=epsilon, fix_gamma=False, use_global_stats=not training, output_mean_var=False, axis=1
+            x,
+            scale,
+            bias,
+            *kept,
+            eps=epsilon,
+            fix_gamma=False,
+            use_global_stats=not training,
+            output_mean_var=False,
+            axis=1,
         )
     mean, var = parameters[2:]
     if training or (mean.grad is None and var.grad is None) or not x.size:

@@ -38,7 +38,7 @@ def run(mode, x, states, params, direction):
         num_layers=1,
         bidirectional=direction == "bidirectional",
         p=0.0,
-        state_outputs=True
+        state_outputs=True,
     )
     y = mx.np.transpose(y.reshape((x.shape[0], batch, directions, hidden)), (0, 2, 1, 3))
     return [mx.np.flip(y, 0) if backwards else y] + last

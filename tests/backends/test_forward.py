@@ -1,11 +1,25 @@
 """Every operator on every backend: values, types, purity and repeatability, for every sample and dtype."""
 
+import numpy as np
 import pytest
 
 from metaop import backends
 from metaop.errors import UnsupportedOpError
 from metaop.ops import REGISTRY
-from tests.checks import BACKENDS, OPS, cases, collect, forward_complaints, main_dtype, ordinary, report, settle
+from tests.checks import (
+    BACKENDS,
+    OPS,
+    call,
+    cases,
+    collect,
+    compare_all,
+    forward_complaints,
+    forward_truth,
+    main_dtype,
+    ordinary,
+    report,
+    settle,
+)
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "bool")
 
@@ -32,6 +46,27 @@ def test_values(name, spec):
     )
     left = settle("forward", backend, name, results)
     assert not left, report(backend, left)
+
+
+LAYOUTS = {
+    "column-major": np.asfortranarray,
+    "backwards": lambda a: np.ascontiguousarray(a[..., ::-1])[..., ::-1],
+    "every other": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    "read-only": lambda a: np.frombuffer(a.tobytes(), a.dtype).reshape(a.shape),
+    "misaligned": lambda a: np.frombuffer(b"\0" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape),
+}
+
+
+@pytest.mark.parametrize("spec", BACKENDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_memory_layouts(layout, spec):
+    """Arrays come as users have them: transposed, sliced, mapped."""
+    backend = backends.get(spec)
+    for name in ("multiply", "reduce_sum", "matmul", "concat"):
+        case = cases(REGISTRY[name], ["float32"])[0]
+        inputs = [LAYOUTS[layout](a) for a in case.inputs()]
+        found = compare_all("output", call(backend, case, inputs), forward_truth(case))
+        assert not found, f"{name}: {found}"
 
 
 @pytest.mark.parametrize("spec", BACKENDS)

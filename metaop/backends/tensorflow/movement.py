@@ -105,14 +105,17 @@ def gather(x, indices, *, axis):
 
 @bind
 def scatter_add(indices, updates, *, axis, size):
-    rank = len(updates.shape) - len(indices.shape) + 1
+    count = len(indices.shape)
+    rank = len(updates.shape) - count + 1
     axis = axis % rank
-    spread = list(range(axis, axis + len(indices.shape)))
+    spread = list(range(axis, axis + count))
     others = [i for i in range(len(updates.shape)) if i not in spread]
-    # TensorFlow adds along the first axis.
-    y = tf.math.unsorted_segment_sum(
-        tf.transpose(updates, spread + others), from_the_front(indices, size), num_segments=size
-    )
+    # TensorFlow adds along the first axis; TensorFlow Lite, moreover, only where there is one axis of indices.
+    moved = tf.transpose(updates, spread + others)
+    if count != 1:
+        moved = tf.reshape(moved, [product(indices.shape)] + list(moved.shape[count:]))
+        indices = tf.reshape(indices, [product(indices.shape)])
+    y = tf.math.unsorted_segment_sum(moved, from_the_front(indices, size), num_segments=size)
     return tf.transpose(y, list(range(1, axis + 1)) + [0] + list(range(axis + 1, rank)))
 
 

@@ -47,9 +47,7 @@ def group_norm(x, scale, bias, *, num_groups, epsilon):
     groups = [num_groups, sizes[1] // num_groups]
     vector = [1] + groups + [1] * (len(sizes) - 2)
     grouped = tf.reshape(x, sizes[:1] + groups + sizes[2:])
-    y = normalise(
-        grouped, list(range(2, len(sizes) + 1)), tf.reshape(scale, vector), tf.reshape(bias, vector), epsilon
-    )
+    y = normalise(grouped, list(range(2, len(sizes) + 1)), tf.reshape(scale, vector), tf.reshape(bias, vector), epsilon)
     return tf.reshape(y, sizes)
 
 

@@ -1,0 +1,150 @@
+"""One operator as a TensorFlow Lite model: converted, loaded, tried once, and run."""
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import threading
+import warnings
+
+import numpy as np
+import tensorflow as tf
+
+from metaop.backends.base import as_tuple
+from metaop.errors import UnsupportedOpError
+
+# One conversion at a time: the converter is not known to be safe in threads, and standard error is held back meanwhile.
+_converting = threading.Lock()
+
+# What converter and interpreter write to standard error; all of it that matters is in their exceptions too.
+_NOISE = re.compile(
+    rb"\s*$|[IWEF]\d{4} |INFO: |WARNING: All log messages|"
+    rb"loc\(|error: |Some ops are not|TF Select ops: |Details:|\ttf\."
+)
+
+
+class Model:
+    """A function from arrays of fixed types to a tuple of arrays; it may be called from several threads.
+
+    ``types`` are pairs of dtype and shape, or ``None`` for an absent input.
+    """
+
+    def __init__(self, binding, attrs, types):
+        try:
+            with _converting, _without_noise():
+                interpreter = _load(_convert(*_trace(binding, attrs, types)))
+        except _Refusal as refusal:
+            given = ", ".join("-" if t is None else "{}{}".format(t[0].name, list(t[1])) for t in types)
+            raise UnsupportedOpError("tflite does not compute {}({}): {}".format(binding.op, given, refusal)) from None
+        self._lock = threading.Lock()
+        # By name, because an input that the operator ignores may be gone.
+        self._inputs = [(int(d["name"].rpartition("_")[2]), d["index"]) for d in interpreter.get_input_details()]
+        self._outputs = [d["index"] for d in interpreter.get_output_details()]
+        self._set, self._get, self._invoke = interpreter.set_tensor, interpreter.get_tensor, interpreter.invoke
+
+    def __call__(self, *arrays):
+        with self._lock:
+            for position, index in self._inputs:
+                self._set(index, arrays[position])
+            self._invoke()
+            # These are copies: the next call does not change what this one gave.
+            return tuple([self._get(index) for index in self._outputs])
+
+
+class _Refusal(Exception):
+    """Why there is no such model, in one line."""
+
+
+def _trace(binding, attrs, types):
+    """The binding as a TensorFlow graph of fixed types, and the object that owns it."""
+    keywords = binding.keywords(attrs)
+    specs = [
+        tf.TensorSpec(shape, dtype, name="input_{}".format(i))
+        for i, (dtype, shape) in ((i, t) for i, t in enumerate(types) if t is not None)
+    ]
+
+    def compute(*given):
+        given = iter(given)
+        tensors = [None if t is None else next(given) for t in types]
+        # Identities, so that an input may be an output, and one tensor several outputs.
+        return tuple(tf.identity(y) for y in as_tuple(binding.function(*tensors, **keywords)))
+
+    module = tf.Module()
+    module.compute = tf.function(compute, input_signature=specs, autograph=False)
+    try:
+        graph = module.compute.get_concrete_function()
+    except UnsupportedOpError as error:
+        raise _Refusal(_one_line(error)) from error
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        raise _Refusal("TensorFlow refuses: {}".format(_one_line(error))) from error
+    for node in graph.graph.get_operations():
+        for tensor in node.outputs:
+            # Most kernels have never seen one, and several end the process.
+            if node.type != "Const" and tensor.shape.num_elements() == 0:
+                raise _Refusal("its kernels take no empty tensors")
+    return graph, module
+
+
+def _convert(graph, module):
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], module)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    converter.optimizations = []
+    # Straight from the graph, which takes half the time of the way through a saved model on disk.
+    converter.experimental_lower_to_saved_model = False
+    try:
+        return converter.convert()
+    except Exception as error:  # the class of its errors is private
+        raise _Refusal(_reason(str(error))) from error
+
+
+def _load(content):
+    with warnings.catch_warnings():
+        # TensorFlow announces that this class will move to another package.
+        warnings.simplefilter("ignore")
+        interpreter = tf.lite.Interpreter(model_content=content)
+    try:
+        interpreter.allocate_tensors()
+        # Some kernels look at dtypes and shapes only when they run.
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
+        interpreter.invoke()
+    except (RuntimeError, ValueError) as error:
+        raise _Refusal(_one_line(error)) from error
+    return interpreter
+
+
+def _reason(message):
+    """What the converter's long message comes down to."""
+    missing = re.findall(r"^\ttf\.(\w+\(.*?\)) -> ", message, re.MULTILINE)
+    if missing:
+        return "it has no builtin kernel for TensorFlow's {}".format(", ".join(sorted(set(missing))))
+    errors = re.findall(r"error: (.+)", message)
+    return _one_line(errors[0] if errors else message)
+
+
+def _one_line(message):
+    return " ".join(str(message).split())[:300]
+
+
+@contextlib.contextmanager
+def _without_noise():
+    """Hold back what is written to standard error, and pass on the lines that are not known to be noise."""
+    with contextlib.suppress(AttributeError, ValueError):
+        sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            held.seek(0)
+            for line in held:
+                if not _NOISE.match(line):
+                    os.write(2, line)

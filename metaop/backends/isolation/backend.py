@@ -248,8 +248,8 @@ class Program:
             self.ensure()
             try:
                 return self.backend._compute({"do": "run", "id": self.number, "fetch": True}, tensors)
-            except RemoteError as error:
-                self._locate(error, error.step)
+            except (RemoteError, UnsupportedOpError) as error:
+                self._locate(error, getattr(error, "step", None))
                 raise
             except (WorkerDied, WorkerTimeout) as error:
                 self._locate(error, self.backend.worker.last_step)

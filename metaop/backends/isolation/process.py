@@ -97,18 +97,13 @@ class Worker:
         self._channel: Channel | None = None
         self._stop: weakref.finalize | None = None
         self._progress: IO[bytes] | None = None
+        #: the step of a program that the last process had begun last
+        self.last_step: int | None = None
 
     @property
     def pid(self) -> int | None:
         """The process id, while one runs."""
         return self._process.pid if self._process is not None else None
-
-    @property
-    def last_step(self) -> int | None:
-        """The step of a program that the last process had begun last."""
-        if self._progress is None:
-            return None
-        return int(_STEP.unpack(os.pread(self._progress.fileno(), _STEP.size, 0))[0])
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -168,7 +163,10 @@ class Worker:
         with self.lock:
             if self._stop is not None:
                 self._stop()
-            self._channel = self._process = self._stop = None
+            if self._progress is not None:
+                self.last_step = int(_STEP.unpack(os.pread(self._progress.fileno(), _STEP.size, 0))[0])
+                self._progress.close()
+            self._channel = self._process = self._stop = self._progress = None
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -220,7 +218,9 @@ class Worker:
 
     def _explain(self, answer: Mapping[str, Any]) -> Exception:
         if answer["error"] == "unsupported":
-            return UnsupportedOpError(answer["message"])
+            refused = UnsupportedOpError(answer["message"])
+            refused.step = answer.get("step")  # type: ignore[attr-defined]
+            return refused
         if answer["error"] == "start":
             self.stop()
             return BackendError(f"{self.launch.name}: the worker cannot load its framework: {answer['message']}")

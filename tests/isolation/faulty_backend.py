@@ -1,0 +1,61 @@
+"""A backend for workers that misbehaves on purpose: each operator listed here does something else than its name says."""
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+from metaop.backends.bind import Binding, Bindings
+from metaop.backends.numpy import NumpyBackend
+from metaop.errors import UnsupportedOpError
+
+
+def die(x):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang(x):
+    time.sleep(3600)
+
+
+def swallow_memory(x):
+    return x + sum(float(np.ones(1 << 27).sum()) * 0 for _ in range(1)) + len([np.ones(1 << 27) for _ in range(64)]) * 0
+
+
+def talk_nonsense(x):
+    os.write(int(sys.argv[4]), b"this is not a frame" * 10)
+    return x
+
+
+def leave(x):
+    os._exit(7)
+
+
+def complain(x):
+    raise ValueError("the kernel has had enough")
+
+
+def refuse(x):
+    raise UnsupportedOpError("no kernel on Sundays")
+
+
+class FaultyBackend(NumpyBackend):
+    name = "faulty"
+    bindings = Bindings("faulty")
+
+
+FaultyBackend.bindings.table.update(NumpyBackend.bindings.table)
+for _name, _function in {
+    "sin": die,
+    "cos": hang,
+    "erf": swallow_memory,
+    "floor": talk_nonsense,
+    "ceil": leave,
+    "sign": complain,
+    "round": refuse,
+}.items():
+    FaultyBackend.bindings.table[_name] = Binding(_name, _function)
+
+BACKEND = FaultyBackend

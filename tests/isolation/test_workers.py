@@ -1,0 +1,226 @@
+"""Workers compute what the framework computes here, and their faults become words."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import metaop as mo
+from metaop.backends.isolation.process import WorkerDied, WorkerTimeout, limits
+from tests import models
+from tests.isolation.conftest import alive, isolated, wait_for
+
+X = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
+
+
+def chain(*ops):
+    """``ops`` applied one after the other to a placeholder, each node named after its operator."""
+    x = mo.Placeholder(shape=(3, 4), dtype="float32", name="x")
+    node = x
+    for op in ops:
+        node = mo.apply(op, [node], name=op)
+    return x, node
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "onnxruntime"])
+def test_same_bits_as_in_process(name):
+    backend = isolated(f"metaop.backends.{name}")
+    for build in (models.mlp, models.cnn, models.attention):
+        model = build()
+        wrt = [n for n in mo.graph.order.execution_order([model.loss]) if isinstance(n, mo.Variable)]
+        here, there = mo.Session(name), mo.Session(backend)
+        assert np.array_equal(here.run(model.loss, model.feeds), there.run(model.loss, model.feeds))
+        for a, b in zip(
+            here.gradients(model.loss, wrt, model.feeds), there.gradients(model.loss, wrt, model.feeds), strict=True
+        ):
+            assert np.array_equal(a, b)
+    backend.close()
+
+
+def test_a_chain_costs_one_round_trip(nothing_left, monkeypatch):
+    backend = isolated()
+    x, y = chain(*["tanh"] * 1, "exp", "negative", "abs", "sqrt")
+    session = mo.Session(backend)
+    session.run(y, {x: X})
+    count = []
+    request = backend.worker.request
+    monkeypatch.setattr(backend.worker, "request", lambda *a, **k: count.append(1) or request(*a, **k))
+    session.run(y, {x: X})
+    assert len(count) == 1
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("op", "error", "words"),
+    [
+        ("sin", WorkerDied, "SIGSEGV"),
+        ("cos", WorkerTimeout, "no answer within"),
+        ("floor", WorkerDied, "nonsense"),
+        ("ceil", WorkerDied, "exit code 7"),
+        ("sign", mo.FrameworkError, "the kernel has had enough"),
+        ("round", mo.errors.UnsupportedOpError, "no kernel on Sundays"),
+    ],
+)
+def test_faults_are_exceptions_that_name_the_node(faulty, op, error, words):
+    x, y = chain("tanh", op, "exp")
+    session = mo.Session(faulty)
+    with limits(timeout=2.0), pytest.raises(error, match=words) as caught:
+        session.run(y, {x: X})
+    assert f"'{op}'" in str(caught.value)
+    x, good = chain("tanh", "exp")
+    assert np.array_equal(session.run(good, {x: X}), np.exp(np.tanh(X))), "the worker is replaced and goes on"
+
+
+def test_memory_limit(nothing_left):
+    with limits(memory=6 << 30):
+        faulty = isolated("faulty_backend")
+    x, y = chain("erf")
+    with pytest.raises(mo.FrameworkError, match=r"Memory|memory|killed"):
+        mo.Session(faulty).run(y, {x: X})
+    x, good = chain("exp")
+    assert mo.Session(faulty).run(good, {x: X}).shape == (3, 4)
+    faulty.close()
+
+
+def test_an_unknown_package_says_why():
+    with pytest.raises(mo.BackendError, match=r"cannot load its framework.*no_such_package"):
+        isolated("no_such_package")
+
+
+@pytest.mark.parametrize(
+    ("op", "status"), [("sin", "crash"), ("cos", "timeout"), ("ceil", "crash"), ("sign", "error"), ("round", "unsupported")]
+)
+def test_debug_sessions_go_on(faulty, op, status):
+    x = mo.Placeholder(shape=(3, 4), dtype="float32", name="x")
+    w = mo.Variable(X, name="w")
+    h = mo.multiply(mo.tanh(mo.add(x, w, name="sum"), name="tanh"), w, name="product")
+    bad = mo.apply(op, [h], name="bad")
+    loss = mo.reduce_sum(mo.add(mo.exp(h, name="exp"), bad, name="both"), name="loss")
+    with mo.DebugSession() as session, limits(timeout=2.0):
+        report = session.run(loss, {x: X}, frameworks=["numpy", faulty])
+    record = report.record("bad")
+    assert record.status == status
+    assert status == "unsupported" or (report.suspects[0] is record and record.output_delta == np.inf)
+    if status == "crash" and op == "sin":
+        assert "SIGSEGV" in record.message
+    for other in report.records:
+        if other is not record:
+            assert (other.status, other.output_delta, other.gradient_delta) == ("ok", 0.0, 0.0), other
+
+
+PARENT = """
+import sys, threading, time
+import numpy as np
+import metaop as mo
+from tests.isolation.conftest import isolated
+backend = isolated("faulty_backend")
+print(backend.worker.pid, flush=True)
+x = mo.Placeholder(shape=(2,), dtype="float32")
+mo.Session(backend).run(mo.cos(x), {x: np.zeros(2, "float32")})
+"""
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_their_parent(kill):
+    """Also where the worker hangs in an operator and the parent has no chance to say good-bye."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PARENT)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=root, text=True
+    )
+    worker = int(parent.stdout.readline())
+    assert alive(worker)
+    assert not wait_for(lambda: not alive(worker), 0.5), "the worker hangs, as it should here"
+    parent.send_signal(kill)
+    assert wait_for(lambda: not alive(worker)), "the worker outlived its parent"
+    parent.wait()
+    parent.stdout.close()
+
+
+def test_interrupt_ends_the_request_and_the_worker_is_replaced(faulty):
+    x, y = chain("cos")
+    pid = faulty.worker.pid
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        mo.Session(faulty).run(y, {x: X})
+    assert wait_for(lambda: not alive(pid))
+    x, good = chain("exp")
+    assert np.array_equal(mo.Session(faulty).run(good, {x: X}), np.exp(X))
+
+
+def test_threads_share_a_worker(nothing_left):
+    backend = isolated()
+    x, y = chain("tanh", "exp")
+    wrong = []
+
+    def work(seed):
+        data = np.random.default_rng(seed).standard_normal((3, 4)).astype("float32")
+        session = mo.Session(backend)
+        for _ in range(20):
+            if not np.array_equal(session.run(y, {x: data}), np.exp(np.tanh(data))):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    backend.close()
+
+
+def test_tensors_are_freed_in_the_worker(nothing_left):
+    backend = isolated()
+    x, y = chain("tanh", "exp")
+    for _ in range(50):
+        mo.Session(backend).run(y, {x: X})
+    # What is still held after the next request: the program's own last tensors at most.
+    assert len(backend._free) < 20
+    backend.close()
+
+
+@pytest.mark.slow
+def test_killed_two_hundred_times(nothing_left):
+    """Workers die at random moments of debug sessions: every record that is not a crash is right."""
+    backend = isolated()
+    model = models.branching()
+    clean = mo.DebugSession(progress=False).run(model.loss, model.feeds, frameworks=["numpy", backend])
+    assert clean.consistent
+    rng = np.random.default_rng(0)
+    kills, crashes, stop = [], 0, threading.Event()
+
+    def killer():
+        while not stop.wait(float(rng.uniform(0.0, 0.12))) and len(kills) < 200:
+            pid = backend.worker.pid
+            if pid is not None:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                kills.append(pid)
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        while thread.is_alive():
+            try:
+                report = mo.DebugSession(progress=False).run(model.loss, model.feeds, frameworks=["numpy", backend])
+            except WorkerDied:
+                continue  # killed before it said hello: there was no session yet
+            assert [r.node for r in report.records] == [r.node for r in clean.records]
+            for record in report.records:
+                if record.status == "crash":
+                    crashes += 1
+                    assert "SIGKILL" in record.message or "took" in record.message or "not running" in record.message
+                else:
+                    assert (record.status, record.output_delta, record.gradient_delta) == ("ok", 0.0, 0.0), record
+    finally:
+        stop.set()
+        thread.join()
+        backend.close()
+    assert len(kills) == 200
+    assert crashes > 20

@@ -5,16 +5,28 @@ within the calls below and as it was outside of them.
 """
 
 import contextlib
+import ctypes
 import functools
 
 import mxnet as mx
 import numpy as np
 from mxnet import autograd
-from mxnet.util import np_shape, use_np_shape
+from mxnet.base import _LIB, check_call
 
 from metaop.backends.base import Backend, as_tuple
 from metaop.backends.mxnet.bindings import DTYPES, bind
 from metaop.errors import DeviceError, DtypeError, UnsupportedOpError
+
+
+@contextlib.contextmanager
+def numpy_shapes():
+    """What ``mx.util.np_shape(True)`` is, without a line to the root logger, which release 1.6 writes each time."""
+    before = ctypes.c_int()
+    check_call(_LIB.MXSetIsNumpyShape(ctypes.c_int(1), ctypes.byref(before)))
+    try:
+        yield
+    finally:
+        check_call(_LIB.MXSetIsNumpyShape(before, ctypes.byref(ctypes.c_int())))
 
 
 class MxnetBackend(Backend):
@@ -45,29 +57,29 @@ class MxnetBackend(Backend):
     def from_numpy(self, array):
         if array.dtype.name not in DTYPES:
             raise DtypeError("mxnet has no tensors of {}, only of {}".format(array.dtype.name, ", ".join(DTYPES)))
-        with np_shape(True):
+        with numpy_shapes():
             tensor = mx.np.empty(array.shape, dtype=array.dtype, ctx=self._context)
             # What mx.np.array does too, after four times as much else.
             tensor._sync_copyfrom(array)
             return tensor
 
     def to_numpy(self, tensor):
-        with np_shape(True):
+        with numpy_shapes():
             return tensor.asnumpy()
 
     def type_of(self, tensor):
-        with np_shape(True):
+        with numpy_shapes():
             return np.dtype(tensor.dtype), tuple(tensor.shape)
 
     def accumulate(self, a, b):
-        with np_shape(True):
+        with numpy_shapes():
             return a + b
 
     def linearize(self, op, attrs, inputs, wrt):
         function, keywords = self.prepare(op, attrs, None)
         return self.linearize_segment(lambda *tensors: as_tuple(function(*tensors, **keywords)), inputs, wrt)
 
-    @use_np_shape
+    @numpy_shapes()
     def linearize_segment(self, function, inputs, wrt):
         leaves = list(inputs)
         smooth = [i for i in wrt if np.dtype(leaves[i].dtype).kind == "f"]
@@ -77,13 +89,15 @@ class MxnetBackend(Backend):
         # Training mode, for some operators keep what their gradient needs in that mode only.
         with autograd.record(train_mode=True):
             outputs = as_tuple(function(*leaves))
+        used = set()
 
-        @use_np_shape
+        @numpy_shapes()
         def pullback(grads):
             live = [(y, g) for y, g in zip(outputs, grads) if g is not None and np.dtype(y.dtype).kind == "f"]
-            for i in smooth:
+            for i in used:
                 # MXNet leaves the gradient of what it does not reach as it was.
                 leaves[i].grad[()] = 0
+            used.update(smooth)
             with failures():
                 backward(live)
                 found = {i: leaves[i].grad.copy() for i in smooth}
@@ -100,7 +114,7 @@ def scoped(function):
 
     @functools.wraps(function)
     def call(*tensors, **keywords):
-        with np_shape(True), failures():
+        with numpy_shapes(), failures():
             result = function(*tensors, **keywords)
             for y in as_tuple(result):
                 y.wait_to_read()

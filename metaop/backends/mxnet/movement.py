@@ -118,6 +118,10 @@ def scatter_add(indices, updates, *, axis, size):
     axis = axis % rank
     before, after = updates.shape[:axis], updates.shape[axis + len(indices.shape) :]
     places = mx.np.reshape(counted_from_zero(indices, size), (1, -1))
+    outside = [i for i in places.asnumpy().flat if not 0 <= i < size]
+    if outside:
+        # MXNet would write there.
+        raise IndexError("scatter_add: an index is {} for an axis of size {}".format(outside[0], size))
     rows = mx.np.reshape(updates, before + (places.size,) + after)
     # What MXNet differentiates gather_nd with; it adds along the first axis.
     sums = add_at(mx.np.moveaxis(rows, axis, 0), places, shape=(size,) + before + after)

@@ -30,9 +30,9 @@ def batch_norm(x, scale, bias, mean, var, *, epsilon, training):
             output_mean_var=False,
             axis=1,
         )
-    mean, var = parameters[2:]
-    if training or (mean.grad is None and var.grad is None) or not x.size:
+    if training or not autograd.is_recording() or not x.size:
         return y
+    scale, _, mean, var = parameters
     # To MXNet these two are states and have no gradient. What is added is zero, and brings the gradient.
     centred = x.detach() - along_channels(x, mean)
     again = centred * along_channels(x, rsqrt(var + epsilon) * scale.detach())

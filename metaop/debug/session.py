@@ -312,6 +312,8 @@ class _Sweep:
             evidence.append("the frameworks do not differ beyond the thresholds at the target: there is nothing to explain")
         elif not explained:
             evidence.append("rebinding does not remove the difference: other nodes contribute")
+        elif not again:
+            evidence.append("the exchange alone does not reproduce the difference: other nodes take part in it")
         wrong, reasons = blame(self.evaluator, nodes, self.sides, (fails_a, fails_b))
         return Verification(
             confirmed=differed and explained and again,

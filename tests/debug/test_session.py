@@ -267,6 +267,44 @@ def test_ranking() -> None:
         report.ranking("size")
 
 
+def two_branches() -> dict[str, Node]:
+    """loss = sum(50 * tanh(w)) + sum(square(v))."""
+    rng = np.random.default_rng(2)
+    w, v = (mo.Variable(rng.uniform(0.5, 1, 5).astype(np.float32), name=name) for name in "wv")
+    nodes: dict[str, Node] = {"w": w, "v": v, "bend": mo.tanh(w, name="bend"), "square": mo.square(v, name="square")}
+    strong = mo.multiply(nodes["bend"], 50.0, name="strong")
+    nodes["loss"] = mo.add(mo.reduce_sum(strong, name="a"), mo.reduce_sum(nodes["square"], name="b"), name="loss")
+    return nodes
+
+
+def test_rankings_of_values_and_of_gradients_differ() -> None:
+    nodes = two_branches()
+    mo.derive("numpy", name="grad-off", gradient={"square": lambda g, y, x: (3 * g * x,)})
+    sides = {None: "numpy", nodes["bend"]: off("tanh", 1.001), nodes["square"]: "grad-off"}
+    report = session().run(nodes["loss"], frameworks=["numpy", sides])
+    assert report.ranking("output")[0].node == report.ranking()[0].node == "bend"
+    assert report.ranking("gradient")[0].node == "square"
+
+
+def test_what_counts_is_the_target_and_not_the_node() -> None:
+    """A small local difference that is amplified is worse than a larger one that is not."""
+    nodes = two_branches()
+    sides = {None: "numpy", nodes["bend"]: off("tanh", 1.01), nodes["square"]: off("square", 1.05, "s")}
+    report = session().run(nodes["loss"], frameworks=["numpy", sides])
+    bend, square = report.record("bend"), report.record("square")
+    assert bend.local_output_delta < square.local_output_delta
+    assert [r.node for r in report.suspects] == ["bend", "square"]
+
+
+def test_failures_come_before_infinite_deltas() -> None:
+    nodes = chain()
+    mo.derive("numpy", name="numpy-nan", forward={"sigmoid": lambda x: x * np.float32(np.nan)})
+    sides = {None: "numpy", nodes["squash"]: "numpy-nan", nodes["bend"]: raising("tanh", ValueError("no"))}
+    report = session().run(nodes["loss"], frameworks=["numpy", sides])
+    assert [r.node for r in report.suspects] == ["bend", "squash"]
+    assert report.record("squash").score == math.inf
+
+
 def test_suspects_are_sorted_by_how_bad_they_are() -> None:
     """Failures first, then by score; a node that is only noisy is none."""
     nodes = chain()
@@ -552,6 +590,62 @@ def test_faults_of_two_operators_explain_the_difference_only_together() -> None:
             verdict = sess.verify(name)
             assert not verdict.confirmed
             assert verdict.blame == wrong
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_failure_explains_only_itself(side: int) -> None:
+    """Beside the failure, values differ elsewhere: repairing the failing node does not bring both together."""
+    nodes = chain()
+    failing, wrong = raising("tanh", ValueError("no")), off("matmul", 1.2)
+    sides = [{None: "numpy"}, {None: "numpy", nodes["third"]: wrong}]
+    sides[side][nodes["bend"]] = failing
+    with session() as sess:
+        report = sess.run(nodes["loss"], frameworks=sides)
+        assert {r.node for r in report.suspects} == {"bend", "third"}
+        verdict = sess.verify("bend")
+        assert not verdict.confirmed
+        assert verdict.blame == failing
+        # The other way round it does: what fails runs on the side that can.
+        assert sess.verify("third").confirmed
+        assert sess.verify("third").blame == wrong
+
+
+def test_a_difference_that_takes_two_nodes_is_not_confirmed_for_one() -> None:
+    """B's square stumbles only over what B's tanh gives: on its own it is as good as A's."""
+    w = mo.Variable([0.5, -0.5], name="w")
+    bend = mo.tanh(w, name="bend")
+    loss = mo.reduce_sum(mo.square(bend, name="square"), name="loss")
+
+    def clean(x: np.ndarray) -> np.ndarray:
+        return np.tanh(x).astype(np.float16).astype(np.float32)
+
+    def stumble(x: np.ndarray) -> np.ndarray:
+        return x * x + np.float32((x.astype(np.float16).astype(np.float32) != x).any())
+
+    mo.derive("numpy", name="a-clean", forward={"tanh": clean})
+    mo.derive(
+        "numpy", name="b-pair", forward={"tanh": lambda x: np.nextafter(clean(x), np.float32(9)), "square": stumble}
+    )
+    with session() as sess:
+        report = sess.run(loss, frameworks=["a-clean", "b-pair"], gradients=False)
+        # Algorithm 1 sees it when the second of them is swapped.
+        assert [r.node for r in report.suspects] == ["bend"]
+        for name in ("bend", "square"):
+            verdict = sess.verify(name)
+            assert verdict.before.output == pytest.approx(2)
+            assert verdict.after.output < 1e-6
+            assert verdict.reproduced.output < 1e-6
+            assert not verdict.confirmed
+            assert any("other nodes take part" in line for line in verdict.evidence)
+
+
+def test_rounding_blames_nobody() -> None:
+    """However much smaller the other's error is."""
+    with session() as sess:
+        sess.run(chain()["loss"], frameworks=["numpy", off("tanh", 1 + 2e-5)])
+        assert sess.verify("bend").blame is None
+        sess.run(chain()["loss"], frameworks=["numpy", off("tanh", 1 + 1e-3)])
+        assert sess.verify("bend").blame == "numpy-off"
 
 
 @pytest.mark.parametrize("node", SWAP_ORDER)

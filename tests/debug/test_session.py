@@ -123,6 +123,11 @@ def test_gradient_deltas_by_hand() -> None:
     assert record.local_gradient_delta == pytest.approx(3)
     assert record.score == pytest.approx(1.5 / 1.5e-4)
     assert record.gradient_kind == ("derived", "custom")
+    # No gradient is a gradient of zeros: (|2| + |4|) / 2 for w, nothing for v.
+    mo.derive("numpy", name="grad-gone", gradient={"square": lambda g, y, x: (None,)})
+    gone = session().run(loss, frameworks=["numpy", "grad-gone"]).record("square")
+    assert gone.gradient_delta == pytest.approx(3 / 2)
+    assert gone.local_gradient_delta == pytest.approx(3)
 
 
 @needs_torch

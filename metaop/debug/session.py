@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from metaop.backends import Backend
 from metaop.debug.blame import blame
 from metaop.debug.compare import gradient_distance, mean_absolute_distance
@@ -19,6 +21,7 @@ from metaop.debug.evaluate import Evaluator, Outcome, Side, distance, run_local
 from metaop.debug.records import DebugReport, Distance, Record, Status, Verification
 from metaop.errors import FrameworkError, MetaopError, UnsupportedOpError, UsageError
 from metaop.graph.nodes import Node, Operator
+from metaop.graph.program import Value
 from metaop.graph.trace import Trace
 
 __all__ = ["DebugSession"]
@@ -145,8 +148,7 @@ class _Sweep:
     # -- Algorithm 1 --------------------------------------------------------------------------------------------------
 
     def run(self, advance: ProgressCallback) -> None:
-        trace, before = self._start()
-        grads = self.evaluator.incoming_gradients(trace)
+        trace, before, grads = self._start()
         swapped: set[Operator] = set()
         for node in self.order:
             if node in self.pinned:
@@ -159,20 +161,30 @@ class _Sweep:
                 self.notes.append(" ".join(record.message.split()))
             advance(record, len(self.records), len(self.order))
 
-    def _start(self) -> tuple[Trace, Outcome]:
-        """Everything on A; what A cannot compute stays on B, and is said in the record."""
+    def _start(self) -> tuple[Trace, Outcome, dict[Value, np.ndarray]]:
+        """Everything on A: its values, its results, and the gradient that arrives at each value.
+
+        What A cannot compute stays on B, and is said in the record.
+        """
+        lost: list[Operator | None] = []
         while True:
-            backend_of = self.backends(lambda node: True)
             try:
-                trace = self.evaluator.trace(backend_of)
-                return trace, self.evaluator.finish(lambda: trace)
+                trace = self.evaluator.trace(self.backends(lambda node: True))
+                outcome = self.evaluator.finish(lambda: trace)
+                grads = self.evaluator.incoming_gradients(trace)
+                trace.settle()
+                return trace, outcome, grads
             except (FrameworkError, UnsupportedOpError) as error:
-                node = self._culprit(error, backend_of)
+                node, status = self._culprit(error), _status(error)
+                if status in ("crash", "timeout") and lost.count(node) < (1 if node else 3):
+                    # A worker may have died for reasons of its own; a node is at fault when it happens again there.
+                    lost.append(node)
+                    continue
                 if node is None or node in self.pinned:
                     raise
-                self.pinned[node] = (1, str(error), _status(error))
+                self.pinned[node] = (1, str(error), status)
 
-    def _culprit(self, error: MetaopError, backend_of: Callable[[Operator], Backend]) -> Operator | None:
+    def _culprit(self, error: MetaopError) -> Operator | None:
         """The node that an exception is about."""
         for node in self.order:
             if getattr(error, "node", None) == node.name:

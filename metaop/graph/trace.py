@@ -202,6 +202,11 @@ class Trace:
                 if wrong:
                     raise DomainError(f"argument {param.name!r} has {wrong}")
 
+    def settle(self) -> None:
+        """Keep every value as an array, so that it outlives the worker that computed it, and no pullback."""
+        self.values = {value: (self.array(value), None) for value in self.values}
+        self.pullbacks = []
+
     # -- backward -----------------------------------------------------------------------------------------------------
 
     def backward(self, seeds: Mapping[Value, np.ndarray], wrt: Collection[Value]) -> dict[Value, np.ndarray]:

@@ -154,6 +154,13 @@ def test_connected_with_a_gradient_of_zero(backend: str) -> None:
         assert_bits(found, np.zeros(2, np.float32))
 
 
+def test_a_gradient_that_a_backend_leaves_out_is_zero_and_no_error() -> None:
+    mo.derive("numpy", name="sparing", gradient={"add": lambda g, y, a, b: (g, None)})
+    a, b = mo.Variable([1.0]), mo.Variable([2.0])
+    found = mo.Session("sparing").gradients(mo.reduce_sum(a + b), [a, b], unconnected="error")
+    assert_bits(found, [np.float32([1]), np.float32([0])])
+
+
 # -- what has no gradient ----------------------------------------------------------------------------------------------
 
 

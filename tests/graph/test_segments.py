@@ -211,6 +211,9 @@ def test_a_tensor_lives_exactly_as_long_as_it_is_needed(recipe: Recipe, data: An
     built = recipe.build()
     census = Census("torch", "census")
     names = data.draw(st.lists(st.sampled_from(census.backends), min_size=30, max_size=30))
+    for backend in census.backends:
+        # Also where the generated code is one function after another.
+        get(backend).lines_per_function = data.draw(st.sampled_from([None, 1, 4]))
     bindings = {node: names[i % 30] for i, node in enumerate(built.operators)}
     with mo.Session(bindings=bindings) as sess:
         program, _ = program_of([built.target], built.feeds)
@@ -279,6 +282,61 @@ def test_generated_sources_go_with_their_plans() -> None:
     del sess
     gc.collect()
     assert sum(name.startswith("<metaop") for name in linecache.cache) <= before
+
+
+# -- long graphs -------------------------------------------------------------------------------------------------------
+
+LONG = 700
+
+
+def long_graph() -> tuple[mo.Placeholder, list[mo.Node], list[np.ndarray]]:
+    """A chain in which early values are used again much later: all nodes, and the value of each."""
+    x = mo.Placeholder(shape=(2,), dtype="float64", name="x")
+    nodes: list[mo.Node] = [x]
+    values = [np.array([1.0, -2.0])]
+    for i in range(1, LONG):
+        # Powers of two and small integers: every backend computes them exactly.
+        early = i - 300 if i > 300 and i % 50 == 0 else None
+        nodes.append(mo.add(-nodes[-1], nodes[early], name=f"n{i}") if early else mo.negative(nodes[-1], name=f"n{i}"))
+        values.append(-values[-1] + values[early] if early else -values[-1])
+    return x, nodes, values
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_long_graphs(backend: str) -> None:
+    x, nodes, values = long_graph()
+    feeds = {x: values[0]}
+    with mo.Session(backend=backend) as sess:
+        assert_bits(sess.run(nodes[-1], feeds), values[-1])
+        some = [*range(0, LONG, 97), LONG - 1, 1]
+        assert_bits(sess.run([nodes[i] for i in some], feeds), [values[i] for i in some])
+        (slope,) = {float(v) for v in sess.gradients(mo.reduce_sum(nodes[-1]), x, feeds)}
+        assert slope == values[-1][0]
+    other = BACKENDS[BACKENDS.index(backend) - 1]
+    mixed = {n: other for i, n in enumerate(nodes[1:]) if i // 150 % 2}
+    assert_bits(mo.Session(backend, mixed).run(nodes[-1], feeds), values[-1])
+
+
+@pytest.mark.parametrize("place", [1, 350, LONG - 1])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_failing_node_of_a_long_graph_is_named(backend: str, place: int) -> None:
+    x, nodes, values = long_graph()
+
+    def fail(*tensors: Any, **attrs: Any) -> Any:
+        raise RuntimeError("here")
+
+    mo.derive(backend, name="fails-somewhere", forward={"negative": fail, "add": fail})
+    with pytest.raises(mo.FrameworkError, match=rf"node 'n{place}' .*here"):
+        mo.Session(backend, {nodes[place]: "fails-somewhere"}).run(nodes[-1], {x: values[0]})
+
+
+@pytest.mark.skipif("torch" not in BACKENDS, reason="counts PyTorch's tensors")
+def test_long_graphs_free_tensors_as_soon_as_they_are_dead() -> None:
+    census = Census("torch", "long")
+    x, nodes, values = long_graph()
+    assert_bits(mo.Session(census.backends[0]).run(nodes[-1], {x: values[0]}), values[-1])
+    # The value before, and those that wait for their second use.
+    assert max(len(living) for living in census.living) <= 1 + 300 // 50 + 2
 
 
 # -- attributes in generated code --------------------------------------------------------------------------------------

@@ -138,9 +138,11 @@ def pad(x, *, pads, mode, value):
     if not any(pads):
         return x
     if VERSION >= (1, 7):
+        # Of a vector it takes the two numbers only.
+        widths = tuple(zip(begins, ends)) if rank > 1 else pads
         if mode == "constant":
-            return mx.np.pad(x, tuple(zip(begins, ends)), mode="constant", constant_values=value)
+            return mx.np.pad(x, widths, mode="constant", constant_values=value)
         if np.dtype(x.dtype).kind != "f":
-            return mx.np.pad(x, tuple(zip(begins, ends)), mode=mode)
+            return mx.np.pad(x, widths, mode=mode)
     # np.pad differentiates no other mode, where it exists at all.
     return padded(x, begins, ends, mode, value)

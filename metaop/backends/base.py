@@ -31,6 +31,8 @@ class Backend:
     gradients = "derived"
     #: whether :meth:`linearize_segment` differentiates a whole segment at once
     differentiates_segments = False
+    #: how long the functions may be that call the bindings, where the framework's calls take longer from longer ones
+    lines_per_function: Optional[int] = None
     bindings: Bindings
 
     def __init__(self, device: Optional[str] = None) -> None:
@@ -150,6 +152,7 @@ class Variant(Backend):
         self.bindings = base.bindings
         # Autodiff of a whole segment would pass by the gradients given here.
         self.differentiates_segments = base.differentiates_segments and not self.custom
+        self.lines_per_function = base.lines_per_function
         super().__init__(base.device)
 
     @property

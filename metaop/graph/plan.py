@@ -199,16 +199,28 @@ class Plan:
         self._owned = self._stored + list(arrays.values())
         self._owned_ids = {id(array) for array in self._owned}
 
-    def run(self, feeds: list[np.ndarray]) -> list[np.ndarray]:
-        """The fetched values for these feeds, which are in the order of ``placeholders``."""
+    def arranged(self, nodes: list[Placeholder], arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """The arrays fed for ``nodes``, in the order of ``placeholders`` and in the dtypes that they enter with."""
+        if nodes != self.placeholders:
+            fed = dict(zip(nodes, arrays, strict=True))
+            arrays = [fed[p] for p in self.placeholders]
         for index, dtype in self._casts:
-            if feeds[index].dtype != dtype:
-                feeds[index] = feeds[index].astype(dtype)
+            if arrays[index].dtype != dtype:
+                arrays[index] = arrays[index].astype(dtype)
+        return arrays
+
+    # Short up to where the backend is called, as is Session.run: see segments.py on what a long function costs.
+    def run(self, feeds: list[np.ndarray]) -> list[np.ndarray]:
+        """The fetched values for these feeds, which are arranged."""
         try:
             found = self._function(*feeds)
         except Exception as error:
             explained = self.explain(error)
             raise explained from cause(explained, error)
+        return self._results(found, feeds)
+
+    def _results(self, found: tuple[np.ndarray, ...], feeds: list[np.ndarray]) -> list[np.ndarray]:
+        """What was found, checked, and shared with nobody."""
         results: list[np.ndarray] = []
         for array, declared, node in zip(found, self._fetched, self._fetch_nodes, strict=True):
             if array.dtype != declared.dtype or array.shape != declared.shape:

@@ -69,6 +69,7 @@ class Segment:
             unused = [v for v in results if v not in last and v not in keep]
             source.release(names.pop(v) for v in unused)
             source.delete_released()
+            source.pause(backend.lines_per_function)
 
 
 def partition(
@@ -156,7 +157,7 @@ _serial = itertools.count(1)
 
 
 class Source:
-    """Writes one Python function line by line."""
+    """Writes one Python function line by line; a long one in parts, which hand over what is alive."""
 
     def __init__(self, title: str) -> None:
         self.filename = f"<metaop {next(_serial)}: {title}>"
@@ -166,13 +167,18 @@ class Source:
         self._functions: dict[int, str] = {}
         self._free: list[str] = []
         self._released: list[str] = []
+        self._alive: dict[str, None] = {}
+        self._parts: list[str] = []
+        self._start = 0
         self._count = itertools.count()
 
     def local(self) -> str:
         """A local name: one whose tensor just died, one freed earlier, or a new one."""
         if self._released:
             return self._released.pop(0)
-        return self._free.pop() if self._free else f"t{next(self._count)}"
+        name = self._free.pop() if self._free else f"t{next(self._count)}"
+        self._alive[name] = None
+        return name
 
     def release(self, names: Iterable[str]) -> None:
         """The tensors under these names are dead after the next line."""
@@ -183,7 +189,22 @@ class Source:
         if self._released:
             self.line("del " + ", ".join(self._released))
             self._free += self._released
+            for name in self._released:
+                del self._alive[name]
             self._released = []
+
+    def pause(self, lines: int | None) -> None:
+        """Between two lines, when every name in use has its tensor: go on in another part after so many lines."""
+        if lines is None or len(self.lines) - self._start <= lines:
+            return
+        alive = ", ".join(self._alive)
+        self.line(f"return [{alive}]")
+        self._start = len(self.lines)
+        self._parts.append(f"part{len(self._parts)}")
+        self.open(self._parts[-1], ["alive"])
+        self.line(f"[{alive}] = alive")
+        # The caller has the list too, and must not keep the tensors.
+        self.line("alive.clear()")
 
     def constant(self, value: Any, hint: str) -> str:
         """A global name for an object; the same object gets the same name."""
@@ -221,10 +242,24 @@ class Source:
         except SyntaxError as error:
             raise InternalError(f"generated code does not compile: {error}\n{text}") from error
         function = self.globals[name]
+        if self._parts:
+            function = _in_turn(function, [self.globals[part] for part in self._parts])
         function.metaop_nodes = self.nodes
         function.metaop_filename = self.filename
         weakref.finalize(function, linecache.cache.pop, self.filename, None)
         return function
+
+
+def _in_turn(first: Callable[..., Any], rest: list[Callable[..., Any]]) -> Callable[..., Any]:
+    """The function whose parts these are."""
+
+    def run(*tensors: Any) -> Any:
+        alive = first(*tensors)
+        for part in rest:
+            alive = part(alive)
+        return alive
+
+    return run
 
 
 def failing_node(functions: Iterable[Callable[..., Any]], traceback: TracebackType | None) -> Operator | None:

@@ -122,20 +122,23 @@ class Session:
 
         ``feed_dict`` maps placeholders, or their names, to data.
         """
-        single = isinstance(fetches, Node)
-        targets: tuple[Node, ...] = (fetches,) if single else _targets(fetches)  # type: ignore[arg-type, assignment]
-        nodes, arrays, key = signature(targets, feed_dict)
         if self.check_domains:
-            results = self._run_checked(targets, nodes, arrays)
-        else:
-            plan = self._plans.get(key)
-            if plan is None or plan.epoch != Epoch.now:
-                plan = self._plan(key, targets, nodes, arrays, plan)
-            if len(arrays) > 1 or len(plan.placeholders) != len(arrays):
-                fed = dict(zip(nodes, arrays, strict=True))
-                arrays = [fed[p] for p in plan.placeholders]
-            results = plan.run(arrays)
+            return self._run_checked(fetches, feed_dict)
+        plan, arrays, single = self._ready(fetches, feed_dict)
+        results = plan.run(arrays)
         return results[0] if single else results
+
+    def _ready(
+        self, fetches: Node | Sequence[Node], feed_dict: Feeds | None
+    ) -> tuple[Plan, list[np.ndarray], bool]:
+        """What to run, on which arrays, and whether one value is asked for rather than a list."""
+        single = isinstance(fetches, Node)
+        targets: tuple[Node, ...] = (fetches,) if single else _targets(fetches)  # type: ignore[assignment]
+        nodes, arrays, key = signature(targets, feed_dict)
+        plan = self._plans.get(key)
+        if plan is None or plan.epoch != Epoch.now:
+            plan = self._plan(key, targets, nodes, arrays, plan)
+        return plan, plan.arranged(nodes, arrays), single
 
     def _plan(
         self,
@@ -161,14 +164,16 @@ class Session:
         """Whether order and bindings are still what a plan was made for: only variables, or other graphs, changed."""
         return program.is_current() and all(self.backend_of(n) is b for n, b in bindings.items())
 
-    def _run_checked(
-        self, targets: Sequence[Node], nodes: Sequence[Placeholder], arrays: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
+    def _run_checked(self, fetches: Node | Sequence[Node], feed_dict: Feeds | None) -> Any:
+        single = isinstance(fetches, Node)
+        targets: tuple[Node, ...] = (fetches,) if single else _targets(fetches)  # type: ignore[assignment]
+        nodes, arrays, _ = signature(targets, feed_dict)
         program = Program(targets, fed_types(nodes, arrays), self.seed)
         trace = Trace(program, self._natives)
         trace.feed(dict(zip(nodes, arrays, strict=True)))
         trace.run(single_steps(program, self.backend_of), check_types=True, check_domains=True)
-        return [trace.array(value_of(t)).copy() for t in targets]
+        results = [trace.array(value_of(t)).copy() for t in targets]
+        return results[0] if single else results
 
     # -- gradients ----------------------------------------------------------------------------------------------------
 

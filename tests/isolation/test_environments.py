@@ -1,0 +1,146 @@
+"""Environments are made whole or not at all."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import metaop as mo
+from metaop.backends import catalog
+from metaop.backends.isolation import environments, recipes
+from metaop.cli import main
+
+SPEC = "numpy==1.26.4"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("METAOP_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "environments"
+
+
+def start(*arguments, **variables):
+    return subprocess.Popen(
+        [sys.executable, "-m", "metaop", "env", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    )
+
+
+def leftovers(home):
+    return [p.name for p in home.iterdir() if not p.name.endswith(".lock")] if home.is_dir() else []
+
+
+@pytest.mark.slow
+def test_made_used_listed_removed(home, capsys):
+    made = [start("create", SPEC), start("create", SPEC)]
+    answers = [process.communicate(timeout=300) for process in made]
+    assert [process.returncode for process in made] == [0, 0], answers
+    assert sum("is ready" in err for _, err in answers) == 1, "two at once make one environment"
+    assert leftovers(home) == [SPEC]
+
+    backend = mo.backends.get(SPEC)
+    assert backend.version() == "1.26.4"
+    x = mo.Placeholder(shape=(2,), dtype="float32")
+    assert mo.Session(SPEC).run(mo.exp(x), {x: np.zeros(2, "float32")}).tolist() == [1.0, 1.0]
+    assert mo.backends()[SPEC].place == "environment"
+    backend.close()
+    catalog._loaded.pop(SPEC)
+
+    assert main(["env", "list"]) == 0
+    assert SPEC in capsys.readouterr().out
+    assert main(["env", "remove", SPEC]) == 0
+    assert leftovers(home) == []
+    assert main(["env", "remove", SPEC]) == 2
+    assert "there is no environment" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_interrupted_half_way(home, sign):
+    process = start("create", SPEC)
+    for line in process.stderr:
+        if line.startswith("installing"):
+            break
+    time.sleep(0.3)
+    process.send_signal(sign)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert environments.find("numpy", "1.26.4") is None
+    if sign == signal.SIGINT:
+        assert leftovers(home) == []
+    # Whatever a killed process left is no environment, and goes away with the next attempt.
+    with environments._locked("numpy", "1.26.4"):
+        assert leftovers(home) == []
+
+
+def test_no_registry(home):
+    unreachable = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": ""}
+    process = start(
+        "create", SPEC, PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="0", PIP_NO_CACHE_DIR="1", **unreachable
+    )
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("metaop: numpy==1.26.4: ")
+    assert "index" in last or "no such version" in last
+    assert "Traceback" not in err
+    assert leftovers(home) == []
+
+
+def test_a_place_that_cannot_be_written(monkeypatch, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("METAOP_HOME", str(tmp_path / "file"))
+    assert main(["env", "create", SPEC]) == 2
+    assert "METAOP_HOME" in capsys.readouterr().err
+
+
+def test_missing_interpreter(home, monkeypatch, capsys):
+    monkeypatch.setattr(environments, "_candidates", lambda version: iter(()))
+    assert main(["env", "create", "mxnet==1.6.0"]) == 2
+    assert "needs Python 3.7" in capsys.readouterr().err
+    assert main(["env", "create", "mxnet==1.6.0", "--python", "2.9"]) == 2
+    assert "needs Python 2.9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("mxnet", "framework==version"),
+        ("mxnet==0.1", "no recipe for mxnet==0.1"),
+        ("mxnet==../../x", "not a version"),
+        ("nothing==1", "unknown backend"),
+        ("torch==1.7.1@cuda:0", "framework==version"),
+    ],
+)
+def test_bad_names(home, capsys, spec, words):
+    assert main(["env", "create", spec]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_both_remedies_are_named(home):
+    with pytest.raises(mo.errors.MissingFrameworkError) as caught:
+        mo.Session("torch==1.7.1")
+    assert 'pip install "torch==1.7.1"' in str(caught.value)
+    assert 'metaop env create "torch==1.7.1"' in str(caught.value)
+
+
+def test_every_recipe_is_found_by_its_own_bounds():
+    for recipe in recipes.RECIPES:
+        assert recipes.find_recipe(recipe.framework, recipe.least) is recipe
+        assert recipe.framework in {e.environment for e in catalog.CATALOG.values()}
+    assert recipes.find_recipe("mxnet", "1.6.0").pythons[0] == "3.7"
+    assert recipes.release("2.13.0+cpu") == (2, 13, 0)
+
+
+def test_versions_installed_here_run_here():
+    installed = catalog.installed_version(catalog.CATALOG["numpy"])
+    assert mo.backends.get(f"numpy=={installed}").tensor_kind == "numpy"
+    assert catalog.same_version("2.13.0", "2.13.0+cpu")
+    assert not catalog.same_version("2.13", "2.13.0")

@@ -210,6 +210,7 @@ NEAR_SPECIAL = when(special=True)
 class Expected:
     """A known difference between a backend and the reference. A row that no longer occurs fails its test.
 
+    ``op`` is an operator, or ``*`` for all of which a sample meets the condition.
     ``check`` is ``forward``, ``gradient`` or ``exact``; ``kind`` is the kind of complaint that the row explains, on the
     samples for which ``when`` holds. A wrong value may be off by ``at_most`` times its bound, and by ``error`` in all.
     ``versions`` limits the row to versions of the framework. What shows on some runs only is not ``steady``.
@@ -379,6 +380,64 @@ EXPECTED: list[Expected] = [
         when("float64", dilations=dilated),
         check="exact",
     ),
+    # -- TensorFlow Lite
+    *differ(
+        "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
+    ),
+    *differ("tflite", "selu", "refused", "its constants are built in", when(alpha=not_default)),
+    *differ(
+        "tflite",
+        "einsum",
+        "refused",
+        "the converter knows only what it can turn into a product of matrices",
+        when(equation=lambda e: e in ("ijk->ki", "ij->", "i,i->", "ij,kj->k", "a...b,...b->...", ",ij->ji", "->")),
+    ),
+    *differ(
+        "tflite", "conv3d", "refused", "the shape rule of Conv3D mixes up the dilated axes", when(dilations=dilated)
+    ),
+    *differ(
+        "tflite",
+        "conv_transpose1d conv_transpose2d",
+        "refused",
+        "TRANSPOSE_CONV has no dilations",
+        when(dilations=dilated),
+    ),
+    *differ("tflite", "softplus", "nan infinity", "converted as log(1 + exp(x)), and its exp(NaN) is 0", NEAR_SPECIAL),
+    *differ("tflite", "softplus", "value", "converted as log(1 + exp(x))", NEAR_SPECIAL, error=1e-5),
+    *differ(
+        "tflite",
+        "gelu",
+        "value",
+        "0.5 * (1 + erf) and 0.5 * (1 + tanh) cancel in the left tail",
+        NEAR_SPECIAL,
+        error=1e-7,
+    ),
+    *differ("tflite", "selu", "value", "converted with exp(x) - 1", at_most=3.0),
+    *differ("tflite", "cos", "value", "converted as a sine, shifted by a rounded quarter of a turn", error=1e-6),
+    *differ("tflite", "exp selu", "nan", "its exp(NaN) is 0", NEAR_SPECIAL),
+    *differ("tflite", "sqrt rsqrt", "nan infinity", "its kernel gives NaN at 0 or Inf", NEAR_SPECIAL),
+    *differ("tflite", "sign", "nan", "its sign(NaN) is 0", NEAR_SPECIAL),
+    *differ("tflite", "maximum minimum", "nan infinity", "NaN loses against a number on one side", NEAR_SPECIAL),
+    *differ("tflite", "reduce_max reduce_min global_max_pool", "nan", "NaN is dropped", NEAR_SPECIAL),
+    *differ("tflite", "argmax argmin", "value", "NaN is no extreme element to it", NEAR_SPECIAL),
+    *differ(
+        "tflite",
+        "max_pool1d max_pool2d average_pool1d average_pool2d",
+        "nan infinity",
+        "the clamp to the range of a fused activation turns NaN into -Inf",
+        NEAR_SPECIAL,
+    ),
+    *differ(
+        "tflite", "conv3d", "nan", "the clamp to the range of a fused activation turns NaN into a number", NEAR_SPECIAL
+    ),
+    *differ(
+        "tflite",
+        "conv2d",
+        "bits",
+        "its own kernel has groups; the binding is TensorFlow's, which goes group by group",
+        when(group=2),
+        check="exact",
+    ),
     # -- ONNX Runtime
     *differ(
         "onnxruntime",
@@ -474,6 +533,7 @@ def expected(check: str, backend: str, op: str, version: str) -> list[Expected]:
     return [
         row
         for row in EXPECTED
-        if (row.check, row.backend, row.op) == (check, backend, op)
+        if (row.check, row.backend) == (check, backend)
+        and row.op in (op, "*")
         and (row.versions is None or version.partition("+")[0] in SpecifierSet(row.versions))
     ]

@@ -287,7 +287,7 @@ def test_a_row_needs_a_reason():
 
 def test_rows_name_operators_and_backends_that_exist():
     for row in tolerances.EXPECTED:
-        assert row.op in REGISTRY, row
+        assert row.op in REGISTRY or row.op == "*", row
         assert row.backend in checks.ALL_BACKENDS, row
         assert row.check in ("forward", "gradient", "exact"), row
 

@@ -25,6 +25,9 @@ PAIRS = [
 ]
 
 
+needs_torch = pytest.mark.skipif("torch" not in checks.BACKENDS, reason="METAOP_TEST_BACKENDS leaves torch out")
+
+
 # -- Algorithm 1, the slow way -----------------------------------------------------------------------------------------
 
 
@@ -112,22 +115,26 @@ def test_models(name: str, target: str, pair: tuple[str, str]) -> None:
     assert_faithful(getattr(model, target), model.feeds, pair, seed=5)
 
 
+@needs_torch
 def test_batch_norm_while_training() -> None:
     model = models.cnn(2, training=True)
     assert_faithful(model.loss, model.feeds, ("numpy", "torch"))
 
 
+@needs_torch
 def test_a_target_without_parameters() -> None:
     x = mo.Placeholder(name="x")
     target = mo.softmax(mo.exp(x, name="exp"), name="softmax")
     assert_faithful(target, {x: np.linspace(-1, 1, 7, dtype=np.float32)}, ("numpy", "torch"))
 
 
+@needs_torch
 def test_an_integer_target() -> None:
     w = mo.Variable(np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32), name="w")
     assert_faithful(mo.argmax(mo.tanh(w, name="tanh"), axis=1, name="best"), {}, ("numpy", "torch"))
 
 
+@needs_torch
 def test_dropout_draws_the_same_mask_from_the_same_seed() -> None:
     w = mo.Variable(np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32), name="w")
     loss = mo.reduce_sum(mo.dropout(mo.exp(w, name="exp"), ratio=0.4, name="dropout"), name="loss")

@@ -28,7 +28,6 @@ from tests.graph.support import (
     recipes,
 )
 
-
 #: another backend than NumPy, for tests that cut graphs but run nothing
 SECOND = mo.derive("numpy", name="second").name
 

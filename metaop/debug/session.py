@@ -41,7 +41,7 @@ class DebugSession:
     >>> import metaop as mo
     >>> w = mo.Variable([1.0, -2.0], name="w")
     >>> loss = mo.reduce_sum(mo.relu(w, name="act"))
-    >>> off = mo.derive("numpy", name="numpy-off", forward={"relu": lambda x: x + 1})
+    >>> off = mo.derive("numpy", name="numpy-off", forward={"relu": lambda x: 2 * x})
     >>> with mo.DebugSession() as sess:
     ...     report = sess.run(loss, frameworks=["numpy", "numpy-off"])
     ...     verdict = sess.verify(report.suspects[0])

@@ -308,6 +308,8 @@ def to_array(value: Any, dtype: Any, what: str) -> np.ndarray:
             return array.astype(np.float32)
         known = as_dtype(array.dtype)
         return array.astype(known, copy=False)
+    if array.dtype.kind != "f" and not np.array_equal(np.asarray(value), array):
+        raise DtypeError(f"{what}: the value does not fit {array.dtype.name} without loss")
     return array
 
 

@@ -49,6 +49,8 @@ class Session:
         seed: int = 0,
         check_domains: bool = False,
     ) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise UsageError(f"seed is an integer >= 0; got {seed!r}")
         self._default = get(backend)
         self._bindings: dict[Node, Backend] = {}
         self._plans: OrderedDict[Any, Plan] = OrderedDict()

@@ -1,8 +1,9 @@
 """The meta-operator paper's tables, figures and cases, on the paper's own versions, beside the paper's own numbers.
 
-``python -m benchmarks.paper`` makes the environments of TensorFlow 2.0.0 (with TFLite), PyTorch 1.7.1 and MXNet 1.6.0 if they
-do not exist yet, computes everything, and prints Markdown; ``--write FILE`` also writes it. The frameworks run in workers, so
-that what is timed as "metaop" includes a round trip to another process, which the paper's in-process tool did not have.
+``python -m benchmarks.paper`` makes the environments of TensorFlow 2.0.0 (with TFLite), PyTorch 1.7.1 and MXNet 1.6.0
+if they do not exist yet, computes everything, and prints Markdown; ``--write FILE`` also writes it. The frameworks
+run in workers, so that what is timed as "metaop" includes a round trip to another process, which the paper's
+in-process tool did not have.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from metaop.backends.isolation import environments
 from metaop.debug.compare import mean_absolute_distance
 from metaop.errors import MetaopError
 
-VERSIONS = {"tensorflow": "tensorflow==2.0.0", "tflite": "tflite==2.0.0", "torch": "torch==1.7.1", "mxnet": "mxnet==1.6.0"}
+VERSIONS = {
+    "tensorflow": "tensorflow==2.0.0",
+    "tflite": "tflite==2.0.0",
+    "torch": "torch==1.7.1",
+    "mxnet": "mxnet==1.6.0",
+}
 PAIRS = [("tensorflow", "torch"), ("tflite", "tensorflow"), ("tensorflow", "mxnet")]
 REPEATS = 200
 
@@ -45,7 +51,7 @@ class Row:
     positive: bool = False
 
 
-V, C, R, I = (1, 100), (100, 1), (1, 100, 1, 1), (100,)
+V, C, R, S = (1, 100), (100, 1), (1, 100, 1, 1), (100,)
 ROWS = [
     Row("add", (V, V), {}, "yyyy", ("0", "0", "0"), ("0", "0")),
     Row("multiply", (V, V), {}, "yyyy", ("0", "0", "0"), ("0", "0")),
@@ -63,7 +69,7 @@ ROWS = [
     Row("reduce_mean", (V,), {}, "yy--", ("-", "9.54e-7", "-"), ("-", "-")),
     Row("softmax", (V,), {}, "yyyy", ("1.24e-11", "8.96e-10", "9.87e-9"), ("7.39e-19", "2.22e-8")),
     Row("relu", (V,), {}, "yyyy", ("0", "0", "0"), ("0", "0")),
-    Row("batch_norm", (R, I, I, I, I), {}, "yyy-", ("1.15e-4", "0", "-"), ("1.02e-8", "-"), positive=True),
+    Row("batch_norm", (R, S, S, S, S), {}, "yyy-", ("1.15e-4", "0", "-"), ("1.02e-8", "-"), positive=True),
     Row("conv2d", (R, (8, 100, 1, 1)), {}, "y-y-", ("8.91e-5", "-", "-"), ("0", "-")),
     Row(
         "einsum",
@@ -150,7 +156,9 @@ def operators() -> str:
 
 def _build(row: Row, rng: np.random.Generator) -> tuple[mo.Node, list[mo.Node]]:
     """One operator on random variables."""
-    arrays = [(rng.uniform(0.1, 2.0, s) if row.positive else rng.standard_normal(s)).astype("float32") for s in row.shapes]
+    arrays = [
+        (rng.uniform(0.1, 2.0, s) if row.positive else rng.standard_normal(s)).astype("float32") for s in row.shapes
+    ]
     inputs: list[mo.Node] = [mo.Variable(a) for a in arrays]
     return mo.apply(row.op, inputs, row.attrs), inputs
 
@@ -202,7 +210,12 @@ def _distance(row: Row, a: str, b: str, node: mo.Node, inputs: list[mo.Node], gr
 def overhead() -> str:
     """Figures 5 to 8: time and memory of one operator through metaop, against the bare framework in its own process."""
     lines, json_rows = [], {}
-    for name, paper in (("torch", "1.7x"), ("mxnet", "5.81x"), ("tensorflow", "not given"), ("tflite", "4.70 s, 8.42 MiB per add")):
+    for name, paper in (
+        ("torch", "1.7x"),
+        ("mxnet", "5.81x"),
+        ("tensorflow", "not given"),
+        ("tflite", "4.70 s, 8.42 MiB per add"),
+    ):
         bare = _bare(name)
         ratios, extra, memory = [], [], []
         for row in ROWS:
@@ -234,7 +247,9 @@ def overhead() -> str:
 def _bare(name: str) -> dict[str, float]:
     """Seconds of one bare framework call per operator, measured inside the framework's environment."""
     backend: Any = get(VERSIONS[name])
-    cases = [[row.op, row.shapes, mo.ops()[row.op].complete(row.attrs), row.positive] for row in ROWS if row.op != "dropout"]
+    cases = [
+        [row.op, row.shapes, mo.ops()[row.op].complete(row.attrs), row.positive] for row in ROWS if row.op != "dropout"
+    ]
     launch = backend.worker.launch
     answer = subprocess.run(
         [launch.python, str(Path(__file__).with_name("paper_bare.py")), str(Path(mo.__file__).parent), launch.package],
@@ -284,17 +299,16 @@ def attention_case() -> str:
     with mo.DebugSession(progress=False) as session:
         report = session.run(loss, frameworks=[VERSIONS["tensorflow"], VERSIONS["mxnet"]])
         verdict = session.verify(report.ranking("gradient")[0])
-    found = {
-        side: mo.Session(VERSIONS[side]).gradients(loss, v).reshape(3, 5) for side in ("tensorflow", "mxnet")
-    }
+    found = {side: mo.Session(VERSIONS[side]).gradients(loss, v).reshape(3, 5) for side in ("tensorflow", "mxnet")}
     near = {side: float(np.abs(found[side] - VALUE_GRADIENT[side]).max()) for side in found}
     ours = mean_absolute_distance(found["tensorflow"], found["mxnet"])
     printed = float(np.abs(np.subtract(VALUE_GRADIENT["tensorflow"], VALUE_GRADIENT["mxnet"])).mean())
     return (
         "## Case 1: einsum in attention, the data of figure 9\n\n```\n"
         f"{report.table()}\n\n{verdict}\nblame: {verdict.blame}\n```\n\n"
-        f"Largest difference between our gradient of `value` and the one printed in figure 9: TensorFlow {near['tensorflow']:.2g}, "
-        f"MXNet {near['mxnet']:.2g}. MAD of both frameworks' gradients of `value`: {ours:.3g} (from the printed figures: {printed:.3g}).\n"
+        "Largest difference between our gradient of `value` and the one printed in figure 9: "
+        f"TensorFlow {near['tensorflow']:.2g}, MXNet {near['mxnet']:.2g}. "
+        f"MAD of both frameworks' gradients of `value`: {ours:.3g} (from the printed figures: {printed:.3g}).\n"
     )
 
 
@@ -311,11 +325,12 @@ def mobilenet_case() -> str:
     relus = [r for r in report.records if r.op == "relu"]
     worst = max(r.output_delta or 0.0 for r in relus)
     local = max(r.local_output_delta or 0.0 for r in relus)
+    others = max(r.output_delta or 0.0 for r in report.records if r.op != "relu")
     return (
         "## Case 2: ReLU in MobileNetV1\n\n"
-        f"{len(report.records)} nodes, {len(relus)} of them ReLU. Largest output delta of a ReLU swap: {worst:g}; largest local "
-        f"delta: {local:g} (paper: 0). Largest output delta of any other node: "
-        f"{max(r.output_delta or 0.0 for r in report.records if r.op != 'relu'):.3g}. ReLU is {'acquitted' if local == 0 else 'suspect'}.\n"
+        f"{len(report.records)} nodes, {len(relus)} of them ReLU. Largest output delta of a ReLU swap: {worst:g}; "
+        f"largest local delta: {local:g} (paper: 0). Largest output delta of any other node: {others:.3g}. "
+        f"ReLU is {'acquitted' if local == 0 else 'suspect'}.\n"
     )
 
 

@@ -1,9 +1,10 @@
 """Which backends exist: names, aliases, distributions, extras; and how a spec becomes a backend.
 
-Nothing here imports a framework. A spec is ``[isolated:]name[==version][@device]``, for example ``torch``, ``torch@cuda:0``
-or ``mxnet==1.6.0``. It runs in this process where the framework, at exactly that version if one is given, is installed here;
-otherwise in a worker process in an environment of its own; ``isolated:`` asks for a worker in any case. Third parties add backends through the entry-point group ``metaop.backends``: an entry point
-named after the backend that loads a :class:`~metaop.backends.base.Backend` subclass.
+Nothing here imports a framework. A spec is ``[isolated:]name[==version][@device]``, for example ``torch``,
+``torch@cuda:0`` or ``mxnet==1.6.0``. It runs in this process where the framework, at exactly that version if one is
+given, is installed here; otherwise in a worker process in an environment of its own; ``isolated:`` asks for a worker
+in any case. Third parties add backends through the entry-point group ``metaop.backends``: an entry point named after
+the backend that loads a :class:`~metaop.backends.base.Backend` subclass.
 """
 
 from __future__ import annotations
@@ -132,7 +133,8 @@ def parse_spec(spec: str) -> tuple[str, str | None, str | None]:
     match = _SPEC.fullmatch(spec.strip()) if isinstance(spec, str) else None
     if match is None:
         raise UnknownBackendError(
-            f"{spec!r} is not a backend spec; write [isolated:]name[==version][@device], for example 'torch' or 'torch@cuda:0'"
+            f"{spec!r} is not a backend spec; write [isolated:]name[==version][@device], "
+            "for example 'torch' or 'torch@cuda:0'"
         )
     name = match["name"]
     if name not in _derived:
@@ -160,7 +162,9 @@ def canonical(spec: str) -> str:
     """
     rest, isolated = _split(spec)
     name, version, device = parse_spec(rest)
-    return (ISOLATED if isolated else "") + name + (f"=={version}" if version else "") + (f"@{device}" if device else "")
+    return (
+        (ISOLATED if isolated else "") + name + (f"=={version}" if version else "") + (f"@{device}" if device else "")
+    )
 
 
 def installed_version(entry: Entry) -> str | None:
@@ -269,7 +273,10 @@ def _checked_bindings(backend: Backend) -> Backend:
     """Bindings are checked against the declarations once, where both can be seen."""
     if backend.name not in _checked:
         backend.bindings.check(
-            {op.name: ([("*" if p.variadic else "") + p.name for p in op.params], list(op.attrs)) for op in REGISTRY.values()}
+            {
+                op.name: ([("*" if p.variadic else "") + p.name for p in op.params], list(op.attrs))
+                for op in REGISTRY.values()
+            }
         )
         _checked.add(backend.name)
     return backend
@@ -284,9 +291,9 @@ def derive(
 ) -> Backend:
     """Register a backend that is ``base`` with some bindings replaced: a fix, a custom kernel or an injected fault.
 
-    ``forward[op]`` takes and returns the base's native tensors, with every attribute as a keyword. ``gradient[op]`` is
-    ``fn(grad_output, output, *inputs, **attrs)`` and returns a tuple with one gradient (or ``None``) per input. A name may
-    be registered again; sessions made before keep the old meaning.
+    ``forward[op]`` takes and returns the base's native tensors, with every attribute as a keyword. ``gradient[op]``
+    is ``fn(grad_output, output, *inputs, **attrs)`` and returns a tuple with one gradient (or ``None``) per input. A
+    name may be registered again; sessions made before keep the old meaning.
 
     >>> import metaop as mo
     >>> mo.derive("numpy", name="numpy-off", forward={"relu": lambda x: x}).name
@@ -307,7 +314,9 @@ def derive(
     if isinstance(parent, Backend) and not hasattr(parent, "worker"):
         variant = Variant(parent, name, forward or {}, gradient or {})
     else:
-        raise UsageError(f"derive: {parent.spec!r} runs in a process of its own, where functions cannot follow; derive in process")
+        raise UsageError(
+            f"derive: {parent.spec!r} runs in a process of its own, where functions cannot follow; derive in process"
+        )
     with _lock:
         _derived[name] = variant
     return variant

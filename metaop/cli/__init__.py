@@ -1,7 +1,7 @@
 """The command line: ``metaop backends``, ``metaop ops``, ``metaop env``.
 
-Exit codes: 0 all is well (frameworks consistent), 1 suspects found, 2 bad usage or bad input, 3 a framework failed. Bad input
-gives one line on standard error, never a traceback.
+Exit codes: 0 all is well (frameworks consistent), 1 suspects found, 2 bad usage or bad input, 3 a framework failed.
+Bad input gives one line on standard error, never a traceback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from metaop.errors import FrameworkError, UserError
 
     try:
-        result = cli.main(args=None if arguments is None else list(arguments), prog_name="metaop", standalone_mode=False)
+        result = cli.main(
+            args=None if arguments is None else list(arguments), prog_name="metaop", standalone_mode=False
+        )
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

@@ -27,17 +27,20 @@ def backends(as_json: bool) -> None:
     infos = mo.backends().values()
     if as_json:
         rows = [
-            {"name": i.name, "aliases": list(i.aliases), "version": i.version, "available": i.available, "reason": i.reason}
+            {
+                "name": i.name,
+                "aliases": list(i.aliases),
+                "version": i.version,
+                "available": i.available,
+                "reason": i.reason,
+            }
             for i in infos
         ]
         click.echo(json.dumps(rows, indent=1))
         return
     matrix.show(
         ("backend", "aliases", "version", "available"),
-        [
-            (i.name, ", ".join(i.aliases), i.version or "-", "yes" if i.available else f"no: {i.reason}")
-            for i in infos
-        ],
+        [(i.name, ", ".join(i.aliases), i.version or "-", "yes" if i.available else f"no: {i.reason}") for i in infos],
     )
 
 
@@ -50,8 +53,8 @@ def backends(as_json: bool) -> None:
 def ops(name: str | None, chosen: tuple[str, ...], family: str | None, as_json: bool, markdown: bool) -> None:
     """Show which backend computes which meta operator, and how its gradient comes about.
 
-    With NAME, describe that operator. Cells: native (the framework's autodiff), derived (metaop's gradient rule with that
-    backend's forwards), forward (the operator has no gradient), unsupported.
+    With NAME, describe that operator. Cells: native (the framework's autodiff), derived (metaop's gradient rule with
+    that backend's forwards), forward (the operator has no gradient), unsupported.
     """
     table = matrix.support_matrix(list(chosen) or None, _select(name, family))
     if as_json:
@@ -71,12 +74,16 @@ def _select(name: str | None, family: str | None) -> list[Any]:
     registry = mo.ops()
     if name is not None:
         if name not in registry:
-            raise mo.UserError(f"there is no meta operator {name!r}{matrix.nearest(name, registry)}. 'metaop ops' lists all")
+            raise mo.UserError(
+                f"there is no meta operator {name!r}{matrix.nearest(name, registry)}. 'metaop ops' lists all"
+            )
         return [registry[name]]
     found = [op for op in registry.values() if family in (None, op.family)]
     if not found:
         families = dict.fromkeys(op.family for op in registry.values())
-        raise mo.UserError(f"there is no family {family!r}{matrix.nearest(str(family), families)}: {', '.join(families)}")
+        raise mo.UserError(
+            f"there is no family {family!r}{matrix.nearest(str(family), families)}: {', '.join(families)}"
+        )
     return found
 
 

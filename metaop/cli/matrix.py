@@ -77,7 +77,10 @@ class SupportMatrix:
 
     def as_markdown(self) -> str:
         """For the docs."""
-        lines = ["| " + " | ".join(("operator", "family", *self.backends)) + " |", "|---" * (2 + len(self.backends)) + "|"]
+        lines = [
+            "| " + " | ".join(("operator", "family", *self.backends)) + " |",
+            "|---" * (2 + len(self.backends)) + "|",
+        ]
         lines += ["| " + " | ".join(row) + " |" for row in self.rows()]
         return "\n".join([*lines, "", *(f"- {line}" for line in self.reasons())])
 

@@ -15,9 +15,11 @@ from metaop.graph.trace import Trace
 
 __all__ = ["blame"]
 
-#: a side is wrong where its error exceeds this many units in the last place of the result's rms, and ...
-_ULPS = 1000.0
-#: ... this many times the error of the other side
+#: a side is wrong where its error exceeds this part of the result's rms, ...
+_PART = 1.2e-4
+#: ... this many roundings of a dtype too coarse for that, ...
+_ROUNDINGS = 16
+#: ... and this many times the error of the other side
 _RATIO = 10.0
 
 
@@ -38,7 +40,7 @@ def blame(
             reasons.append(f"the reference has no opinion on {node.name}: {error}")
             continue
         for what, (ea, eb), scale in errors:
-            floor = _ULPS * float(np.finfo(np.float32).eps) * scale
+            floor = _tolerated(evaluator, node) * scale
             for label, mine, other in ((a(node).spec, ea, eb), (b(node).spec, eb, ea)):
                 if mine > floor and mine > _RATIO * other:
                     votes.add(label)
@@ -51,6 +53,13 @@ def blame(
     if not votes:
         reasons.append("the float64 reference lies between both sides: nobody is blamed")
     return None, reasons
+
+
+def _tolerated(evaluator: Evaluator, node: Operator) -> float:
+    """The relative error that rounding can explain at the node."""
+    dtypes = [evaluator.program.types[node, i].dtype for i in range(len(node.types))]
+    dtypes += [evaluator.program.types[n.producer, n.index].dtype for n in node.inputs if n is not None]
+    return max([_PART, *(_ROUNDINGS * float(np.finfo(d).eps) for d in dtypes if d is not None and d.kind == "f")])
 
 
 def _errors(

@@ -70,8 +70,8 @@ def distance(a: Outcome, b: Outcome) -> Distance:
 class Evaluator:
     """Runs one target on one set of feeds, forward and backward, under any map from nodes to backends.
 
-    Gradients are taken with respect to every floating variable that the target depends on differentiably; a target that is
-    not a scalar is projected on a random vector drawn from ``seed``.
+    Gradients are taken with respect to every floating variable that the target depends on differentiably; a target
+    that is not a scalar is projected on a random vector drawn from ``seed``.
     """
 
     def __init__(self, target: Node, feed_dict: Mapping[Any, Any] | None, seed: int, gradients: bool) -> None:
@@ -87,7 +87,9 @@ class Evaluator:
         floating = [v for v in variables if self.program.types[v].dtype.kind == "f"]  # type: ignore[union-attr]
         declared = self.program.types[self.target]
         smooth = declared.dtype is not None and declared.dtype.kind == "f"
-        self.parameters = [v for v in floating if gradients and smooth and self.target in active_values(self.program, [v])]
+        self.parameters = [
+            v for v in floating if gradients and smooth and self.target in active_values(self.program, [v])
+        ]
         self.active = active_values(self.program, self.parameters)
         rng = np.random.default_rng([seed, 0x6D65746F])
         shape = () if declared.shape is None else declared.shape
@@ -106,20 +108,19 @@ class Evaluator:
 
     def run(self, backend_of: Callable[[Operator], Backend]) -> Outcome:
         """Output and gradients under a binding map."""
-        return self.finish(self.trace, backend_of)
-
-    def finish(self, make: Callable[..., Trace], *arguments: Any) -> Outcome:
-        """Time a forward pass and complete it with the backward pass."""
         held = resident_bytes()
         start = time.perf_counter()
-        trace = make(*arguments)
+        output, gradients = self.results(self.trace(backend_of))
+        return Outcome(output, gradients, time.perf_counter() - start, max(0, resident_bytes() - held))
+
+    def results(self, trace: Trace) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The target's value and the parameters' gradients of a forward pass."""
         output = np.array(trace.array(self.target))
         gradients: list[np.ndarray] = []
         if self.parameters:
             found = trace.backward({self.target: self.incoming}, set(self.parameters))
             gradients = [np.array(found[v]) if v in found else self._zeros(v) for v in self.parameters]
-        seconds = time.perf_counter() - start
-        return Outcome(output, gradients, seconds, max(0, resident_bytes() - held))
+        return output, gradients
 
     def incoming_gradients(self, trace: Trace) -> dict[Value, np.ndarray]:
         """The gradient that arrives at every value of a run."""

@@ -1,4 +1,6 @@
-"""What a debug session finds: records, the report that holds them, and verifications. Verdicts are records with numbers."""
+"""What a debug session finds: records, the report that holds them, and verifications. Verdicts are records with
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,9 +25,9 @@ Status = Literal["ok", "crash", "timeout", "unsupported", "error"]
 class Record:
     """What happened when one node was swapped from the first framework to the second.
 
-    Deltas compare the results before and after the swap; local deltas feed both frameworks the same inputs and the same
-    incoming gradient. ``None`` means that there was nothing to compare; an infinite delta that one side failed, or has a NaN,
-    an infinity, a shape or a dtype that the other has not.
+    Deltas compare the results before and after the swap; local deltas feed both frameworks the same inputs and the
+    same incoming gradient. ``None`` means that there was nothing to compare; an infinite delta that one side failed,
+    or has a NaN, an infinity, a shape or a dtype that the other has not.
     """
 
     node: str

@@ -84,5 +84,6 @@ def html_page(report: DebugReport) -> str:
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>\n"
         f"<h1>{title}</h1>\n<p>Thresholds: output {report.threshold_output:g}, gradient {report.threshold_gradient:g}; "
-        f"seed {report.seed}.</p>\n{notes}<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></html>\n"
+        f"seed {report.seed}.</p>\n{notes}"
+        f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></html>\n"
     )

@@ -15,7 +15,9 @@ from metaop.backends.isolation.process import Launch
 
 def isolated(package="metaop.backends.numpy", name="test-worker"):
     """A worker of this very interpreter with one of our packages, or with ``faulty_backend``."""
-    return IsolatedBackend(name, Launch(name, sys.executable, package, None, {"PYTHONPATH": str(Path(__file__).parent)}))
+    return IsolatedBackend(
+        name, Launch(name, sys.executable, package, None, {"PYTHONPATH": str(Path(__file__).parent)})
+    )
 
 
 def alive(pid):

@@ -82,9 +82,7 @@ def test_interrupted_half_way(home, sign):
 
 def test_no_registry(home):
     unreachable = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": ""}
-    process = start(
-        "create", SPEC, PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="0", PIP_NO_CACHE_DIR="1", **unreachable
-    )
+    process = start("create", SPEC, PIP_CONFIG_FILE=os.devnull, PIP_RETRIES="0", PIP_NO_CACHE_DIR="1", **unreachable)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2
     last = err.strip().splitlines()[-1]

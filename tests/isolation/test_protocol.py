@@ -12,7 +12,20 @@ from hypothesis.extra import numpy as hnp
 
 from metaop.backends.isolation.protocol import SHARED, Channel, ChannelClosed, ProtocolError, decode_attrs, encode_attrs
 
-DTYPES = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool".split()
+DTYPES = [
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+]
 
 
 @pytest.fixture
@@ -35,7 +48,9 @@ def exchange(ends, header, tensors):
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 3), (SHARED + 1,)])
 def test_every_dtype_and_size_keeps_its_bits(ends, dtype, shape):
     array = np.random.default_rng(0).integers(0, 256, (*shape, np.dtype(dtype).itemsize), np.uint8)
-    array = np.ascontiguousarray(array).view(dtype).reshape(shape) if dtype != "bool" else (array[..., 0] % 2).astype(bool)
+    array = (
+        np.ascontiguousarray(array).view(dtype).reshape(shape) if dtype != "bool" else (array[..., 0] % 2).astype(bool)
+    )
     header, (found,) = exchange(ends, {"do": "x", "n": [1, None]}, [array])
     assert header == {"do": "x", "n": [1, None]}
     assert found.dtype == array.dtype
@@ -82,7 +97,9 @@ def test_attributes_come_back_as_they_were(attrs):
     assert {k: type(v) for k, v in back.items()} == {k: type(v) for k, v in attrs.items()}
 
 
-@pytest.mark.parametrize("junk", [b"this is not a frame, and long enough to look like one", struct.pack("<IQB", 5, 0, 0) + b"{oops"])
+@pytest.mark.parametrize(
+    "junk", [b"this is not a frame, and long enough to look like one", struct.pack("<IQB", 5, 0, 0) + b"{oops"]
+)
 def test_junk_is_refused(ends, junk):
     ends[0].socket.sendall(junk)
     with pytest.raises(ProtocolError):

@@ -93,7 +93,8 @@ def test_an_unknown_package_says_why():
 
 
 @pytest.mark.parametrize(
-    ("op", "status"), [("sin", "crash"), ("cos", "timeout"), ("ceil", "crash"), ("sign", "error"), ("round", "unsupported")]
+    ("op", "status"),
+    [("sin", "crash"), ("cos", "timeout"), ("ceil", "crash"), ("sign", "error"), ("round", "unsupported")],
 )
 def test_debug_sessions_go_on(faulty, op, status):
     x = mo.Placeholder(shape=(3, 4), dtype="float32", name="x")
@@ -130,7 +131,11 @@ def test_workers_end_with_their_parent(kill):
     """Also where the worker hangs in an operator and the parent has no chance to say good-bye."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     parent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(PARENT)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=root, text=True
+        [sys.executable, "-c", textwrap.dedent(PARENT)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=root,
+        text=True,
     )
     worker = int(parent.stdout.readline())
     assert alive(worker)

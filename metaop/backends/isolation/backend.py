@@ -1,7 +1,7 @@
 """A backend whose framework lives in a worker process.
 
-Its tensors are handles: the data stay in the worker until somebody needs them here. A segment is sent once and then run by
-number, so that a chain of operators costs one round trip.
+Its tensors are handles: the data stay in the worker until somebody needs them here. A segment is sent once and then
+run by number, so that a chain of operators costs one round trip.
 """
 
 from __future__ import annotations
@@ -125,7 +125,13 @@ class IsolatedBackend(Backend):
             return super().linearize(op, attrs, inputs, wrt)
         self.bindings.find(op)
         number = next(self._numbers)
-        request = {"do": "linearize", "op": op, "attrs": encode_attrs(dict(attrs)), "wrt": list(wrt), "pullback": number}
+        request = {
+            "do": "linearize",
+            "op": op,
+            "attrs": encode_attrs(dict(attrs)),
+            "wrt": list(wrt),
+            "pullback": number,
+        }
         outputs = self._compute(dict(request, small=_SMALL), inputs)
         generation = self.worker.generation
 

@@ -1,8 +1,8 @@
 """Virtual environments for isolated backends: made, listed, removed.
 
-They live under ``METAOP_HOME`` (by default the user's data folder). Making one is atomic: it is built under a temporary name,
-while a lock is held, checked by starting a worker in it, and renamed into place at the end; whatever interrupts that leaves
-nothing that could be taken for an environment.
+They live under ``METAOP_HOME`` (by default the user's data folder). Making one is atomic: it is built under a
+temporary name, while a lock is held, checked by starting a worker in it, and renamed into place at the end; whatever
+interrupts that leaves nothing that could be taken for an environment.
 """
 
 from __future__ import annotations
@@ -103,7 +103,12 @@ def _read(path: Path) -> Environment | None:
     try:
         info = json.loads((path / _INFO).read_text(encoding="utf-8"))
         return Environment(
-            info["framework"], info["version"], info["python"], tuple(info["requirements"]), dict(info["variables"]), path
+            info["framework"],
+            info["version"],
+            info["python"],
+            tuple(info["requirements"]),
+            dict(info["variables"]),
+            path,
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -133,8 +138,9 @@ def remove(spec: str) -> Environment:
 def create(spec: str, *, python: str | None = None, report: Report | None = None) -> Environment:
     """Make the environment of ``framework==version``, or return the one that exists.
 
-    ``python`` is a version such as ``3.7`` or the path of an interpreter; by default the recipe's first one that is found here.
-    ``report`` is told what happens. Two processes that ask for the same one at the same time get one environment.
+    ``python`` is a version such as ``3.7`` or the path of an interpreter; by default the recipe's first one that is
+    found here. ``report`` is told what happens. Two processes that ask for the same one at the same time get one
+    environment.
     """
     say = report or (lambda text: None)
     framework, version = _parse(spec)
@@ -155,7 +161,8 @@ def _choose(recipe: Recipe, python: str | None, name: str) -> tuple[str, str]:
         if found is not None:
             return found
     raise EnvironmentFailure(
-        f"{name} needs Python {' or '.join(wanted)}, and none was found on PATH or in the folders of pyenv, uv and conda. "
+        f"{name} needs Python {' or '.join(wanted)}, and none was found on PATH or in the folders of pyenv, uv and "
+        "conda. "
         f"Install one (for example: uv python install {wanted[0]}), or name one with --python"
     )
 
@@ -188,8 +195,24 @@ def _build(recipe: Recipe, framework: str, version: str, interpreter: str, numbe
 def _install(folder: Path, interpreter: str, requirements: tuple[str, ...], say: Report, name: str) -> None:
     """Install with the interpreter's own pip: it is at hand, fits that Python, and leaves none in the environment."""
     target = folder / "lib" / f"python{_number(interpreter)}" / "site-packages"
-    command = [interpreter, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    command += ["--no-warn-script-location", "--ignore-installed", "--no-compile", "--target", str(target), *requirements]
+    command = [
+        interpreter,
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--progress-bar",
+        "off",
+    ]
+    command += [
+        "--no-warn-script-location",
+        "--ignore-installed",
+        "--no-compile",
+        "--target",
+        str(target),
+        *requirements,
+    ]
     _command(command, say, name)
 
 
@@ -227,7 +250,10 @@ def _command(command: list[str], say: Report, name: str) -> None:
         return
     text = "\n".join(lines)
     errors = [line for line in lines if line.startswith("ERROR")] or lines[-3:]
-    if re.search(r"NewConnectionError|Temporary failure in name resolution|Network is unreachable|ConnectTimeout|ProxyError", text):
+    if re.search(
+        r"NewConnectionError|Temporary failure in name resolution|Network is unreachable|ConnectTimeout|ProxyError",
+        text,
+    ):
         reason = "no package index can be reached: check the network, or pip's index-url"
     elif "No matching distribution" in text or "Could not find a version" in text:
         reason = "pip finds no such version for this Python"
@@ -310,6 +336,9 @@ def _locked(framework: str, version: str, say: Report | None = None) -> Iterator
                     say(f"waiting for another process that works on {framework}=={version}")
                 waited = True
                 time.sleep(0.1)
-        for stale in [*root.glob(f".making-{framework}=={version}-*"), *root.glob(f".removed-{framework}=={version}-*")]:
+        for stale in [
+            *root.glob(f".making-{framework}=={version}-*"),
+            *root.glob(f".removed-{framework}=={version}-*"),
+        ]:
             shutil.rmtree(stale, ignore_errors=True)
         yield

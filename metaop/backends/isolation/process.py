@@ -48,7 +48,7 @@ class WorkerTimeout(FrameworkError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request to a worker may take: seconds (``None``: no limit) and, from its start, bytes of address space."""
+    """What a request to a worker may take: seconds (``None``: no limit) and, from its start, bytes of address space."""
 
     timeout: float | None = 600.0
     memory: int | None = None
@@ -56,7 +56,8 @@ class Limits:
     start: float = 120.0
 
 
-_limits: ContextVar[Limits] = ContextVar("metaop_limits", default=Limits())
+_DEFAULT = Limits()
+_limits: ContextVar[Limits] = ContextVar("metaop_limits", default=_DEFAULT)
 
 
 @contextlib.contextmanager
@@ -118,7 +119,7 @@ class Worker:
         root = Path(__file__).resolve().parents[2]
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         lifeline, keep = os.pipe()
-        progress = tempfile.TemporaryFile()
+        progress = tempfile.TemporaryFile()  # noqa: SIM115  closed when the worker stops
         progress.write(_STEP.pack(-1))
         progress.flush()
         now = _limits.get()
@@ -148,7 +149,9 @@ class Worker:
             ours.close()
             os.close(keep)
             progress.close()
-            raise BackendError(f"{self.launch.name}: the worker's Python {self.launch.python} does not start: {error}") from error
+            raise BackendError(
+                f"{self.launch.name}: the worker's Python {self.launch.python} does not start: {error}"
+            ) from error
         finally:
             theirs.close()
             os.close(lifeline)

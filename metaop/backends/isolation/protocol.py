@@ -1,8 +1,9 @@
 """Frames between a session and its workers.
 
-A frame is a fixed prefix (lengths of header and body), a JSON header, and the raw bytes of small tensors. Large tensors travel
-as shared memory: an unlinked file whose descriptor goes along with the frame, so that nothing is left behind whichever side
-dies. No pickle. This module runs in workers too: it must stay importable on Python 3.6 and needs NumPy only.
+A frame is a fixed prefix (lengths of header and body), a JSON header, and the raw bytes of small tensors. Large
+tensors travel as shared memory: an unlinked file whose descriptor goes along with the frame, so that nothing is left
+behind whichever side dies. No pickle. This module runs in workers too: it must stay importable on Python 3.6 and
+needs NumPy only.
 """
 
 import array
@@ -44,7 +45,7 @@ def share(data: np.ndarray) -> int:
     with tempfile.TemporaryFile(dir=_shared_directory(), buffering=0) as file:
         # Written, not mapped: the kernel need not clear the pages first, and a full file system is an error here
         # instead of a SIGBUS.
-        rest = memoryview(data.reshape(-1).view(np.uint8))
+        rest = memoryview(data.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         while rest:
             rest = rest[os.write(file.fileno(), rest) :]
         return os.dup(file.fileno())

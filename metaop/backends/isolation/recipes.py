@@ -1,7 +1,7 @@
 """How to make an environment for each framework at each version: one table.
 
-The first row whose framework and version range fit is used. ``requirements`` are what pip installs, with the version filled
-in for ``{version}``; ``pythons`` are the Python versions that work, the best first.
+The first row whose framework and version range fit is used. ``requirements`` are what pip installs, with the version
+filled in for ``{version}``; ``pythons`` are the Python versions that work, the best first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,13 @@ RECIPES = (
         "tensorflow", "2.4", "2.12", ("3.9", "3.8", "3.7"), ("tensorflow-cpu=={version}", "protobuf<3.21"), _QUIET_TF
     ),
     Recipe("tensorflow", "2.12", None, _NEW, ("tensorflow-cpu=={version}",), _QUIET_TF),
-    Recipe("onnxruntime", "1.6", "1.15", ("3.8", "3.9", "3.7"), ("onnxruntime=={version}", "onnx<1.14", "numpy<1.24", "protobuf<3.21")),
+    Recipe(
+        "onnxruntime",
+        "1.6",
+        "1.15",
+        ("3.8", "3.9", "3.7"),
+        ("onnxruntime=={version}", "onnx<1.14", "numpy<1.24", "protobuf<3.21"),
+    ),
     Recipe("onnxruntime", "1.15", "1.19", ("3.11", "3.10", "3.9"), ("onnxruntime=={version}", "onnx<1.17", "numpy<2")),
     Recipe("onnxruntime", "1.19", None, _NEW, ("onnxruntime=={version}", "onnx>=1.16", "numpy")),
     Recipe("numpy", "1.16", "1.22", ("3.7", "3.8", "3.9"), ("numpy=={version}",)),

@@ -18,8 +18,14 @@ _STEP = struct.Struct("<i").pack
 
 
 def _mount(root):
-    """Make ``metaop.backends.<framework>`` importable without running metaop's own ``__init__``, which needs a newer Python."""
-    for name, parts in (("metaop", ()), ("metaop.backends", ("backends",)), ("metaop.backends.isolation", ("backends", "isolation"))):
+    """Make ``metaop.backends.<framework>`` importable without running metaop's own ``__init__``, which needs a newer
+    Python.
+    """
+    for name, parts in (
+        ("metaop", ()),
+        ("metaop.backends", ("backends",)),
+        ("metaop.backends.isolation", ("backends", "isolation")),
+    ):
         module = types.ModuleType(name)
         module.__path__ = [os.path.join(root, *parts)]
         sys.modules[name] = module
@@ -190,7 +196,9 @@ def main(arguments):
         backend = importlib.import_module(package).BACKEND(device or None)
     except Exception as error:
         message = "{}: {}".format(type(error).__name__, error)
-        connection.send({"error": "start", "type": type(error).__name__, "message": message, "traceback": traceback.format_exc()})
+        connection.send(
+            {"error": "start", "type": type(error).__name__, "message": message, "traceback": traceback.format_exc()}
+        )
         return 1
     Server(connection, backend, mmap.mmap(int(progress), 4)).serve()
     return 0

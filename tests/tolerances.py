@@ -252,8 +252,8 @@ def differ(
     ]
 
 
-def dilated(dilations: Sequence[int]) -> bool:
-    return any(d > 1 for d in dilations)
+def above_one(sizes: Sequence[int]) -> bool:
+    return any(size > 1 for size in sizes)
 
 
 def not_default(value: float) -> bool:
@@ -369,7 +369,7 @@ EXPECTED: list[Expected] = [
         CONVS_TRANSPOSED,
         "refused",
         "no kernel for that on the CPU",
-        when(HALF_AND_DOUBLE, dilations=dilated),
+        when(HALF_AND_DOUBLE, dilations=above_one),
     ),
     *differ("tensorflow", "max_pool3d average_pool3d", "refused", "3-D pooling of float32 only", when(HALF_AND_DOUBLE)),
     *differ(
@@ -377,7 +377,7 @@ EXPECTED: list[Expected] = [
         "conv2d",
         "bits",
         "the kernels with groups or dilations have no gradient, so that the binding goes another way",
-        when("float64", dilations=dilated),
+        when("float64", dilations=above_one),
         check="exact",
     ),
     # -- TensorFlow Lite
@@ -393,14 +393,31 @@ EXPECTED: list[Expected] = [
         when(equation=lambda e: e in ("ijk->ki", "ij->", "i,i->", "ij,kj->k", "a...b,...b->...", ",ij->ji", "->")),
     ),
     *differ(
-        "tflite", "conv3d", "refused", "the shape rule of Conv3D mixes up the dilated axes", when(dilations=dilated)
+        "tflite", "conv3d", "refused", "the shape rule of Conv3D mixes up the dilated axes", when(dilations=above_one)
     ),
     *differ(
         "tflite",
         "conv_transpose1d conv_transpose2d",
         "refused",
         "TRANSPOSE_CONV has no dilations",
-        when(dilations=dilated),
+        when(dilations=above_one),
+    ),
+    *differ(
+        "tflite",
+        "conv3d",
+        "refused",
+        "the gradient of a strided convolution is a dilated one, which see",
+        when(strides=above_one),
+        check="gradient",
+    ),
+    *differ("tflite", "gelu", "refused", "no kernel of Erf", when(approximate="none"), check="gradient"),
+    *differ(
+        "tflite",
+        "reduce_prod",
+        "refused",
+        "the rule takes an empty slice of an axis of size 1",
+        when(axes=(1,)),
+        check="gradient",
     ),
     *differ("tflite", "softplus", "nan infinity", "converted as log(1 + exp(x)), and its exp(NaN) is 0", NEAR_SPECIAL),
     *differ("tflite", "softplus", "value", "converted as log(1 + exp(x))", NEAR_SPECIAL, error=1e-5),

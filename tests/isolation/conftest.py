@@ -15,9 +15,9 @@ from metaop.backends.isolation.process import Launch
 
 def isolated(package="metaop.backends.numpy", name="test-worker"):
     """A worker of this very interpreter with one of our packages, or with ``faulty_backend``."""
-    return IsolatedBackend(
-        name, Launch(name, sys.executable, package, None, {"PYTHONPATH": str(Path(__file__).parent)})
-    )
+    # One thread, for how many there are decides how some sums are split, and so their last bits.
+    variables = {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    return IsolatedBackend(name, Launch(name, sys.executable, package, None, variables))
 
 
 def alive(pid):

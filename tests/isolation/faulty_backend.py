@@ -1,4 +1,4 @@
-"""A backend for workers that misbehaves on purpose: each operator listed here does something else than its name says."""
+"""A backend for workers that misbehaves on purpose: each operator listed here does something of its own."""
 
 import os
 import signal

@@ -30,6 +30,10 @@ def chain(*ops):
 @pytest.mark.parametrize("name", ["numpy", "torch", "onnxruntime"])
 def test_same_bits_as_in_process(name):
     backend = isolated(f"metaop.backends.{name}")
+    if name == "torch":
+        import torch
+
+        torch.set_num_threads(1)
     for build in (models.mlp, models.cnn, models.attention):
         model = build()
         wrt = [n for n in mo.graph.order.execution_order([model.loss]) if isinstance(n, mo.Variable)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -205,7 +206,9 @@ def _tflite(op, inputs, attrs, grad, wrt):
     module = tf.Module()
     module.function = function
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function.get_concrete_function()], module)
-    runner = tf.lite.Interpreter(model_content=converter.convert()).get_signature_runner()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TensorFlow announces that this class will move
+        runner = tf.lite.Interpreter(model_content=converter.convert()).get_signature_runner()
     given = [a for a in inputs if a is not None]
     # An argument that the operator ignores (a mask outside of training) is not in the converted model.
     known = runner.get_input_details()

@@ -137,6 +137,49 @@ def test_forward_judge_catches(fault):
     assert kind in complaints_of(forward_complaints, "numpy", op, forward={op: function})
 
 
+def slightly_off(array):
+    """One part in ten thousand for numbers; one more, or the opposite, for integers and booleans."""
+    if array.dtype.kind == "b":
+        return ~array
+    return array + array.dtype.type(1) if array.dtype.kind in "iu" else array * array.dtype.type(1 + 1e-4)
+
+
+@pytest.mark.parametrize("name", checks.OPS)
+def test_no_operator_gets_away_with_a_wrong_value(name):
+    op = REGISTRY[name]
+    for output in range(len(op.outputs or (1,))):
+
+        def faulty(*tensors, output=output, **attrs):
+            with np.errstate(all="ignore"):
+                results = checks.as_list(op.reference(*tensors, **attrs))
+            results[output] = slightly_off(results[output])
+            return tuple(results)
+
+        kinds = complaints_of(forward_complaints, "numpy", name, [checks.main_dtype(op)], forward={name: faulty})
+        assert "value" in kinds, f"output {output}"
+
+
+@pytest.mark.parametrize("name", checks.DIFFERENTIABLE)
+def test_no_operator_gets_away_with_a_wrong_gradient(name):
+    op = REGISTRY[name]
+    numpy = backends.get("numpy")
+    flat = name in ("floor", "ceil", "round", "sign")
+    for position, param in enumerate(op.params):
+        if np.dtype("float32") not in op.dtypes_of(param):
+            continue
+
+        def faulty(g, y, *inputs, position=position, **attrs):
+            wrt = checks.floating_positions(inputs)
+            found = numpy.linearize(name, attrs, inputs, wrt)[1](list(g) if isinstance(g, tuple) else [g])
+            gradients = dict(zip(wrt, found, strict=True))
+            if position in gradients and gradients[position] is not None:
+                gradients[position] = slightly_off(np.asarray(gradients[position])) + np.float32(flat)
+            return [gradients.get(i) for i in range(len(inputs))]
+
+        kinds = complaints_of(gradient_complaints, "numpy", name, gradient={name: faulty})
+        assert kinds == {"value"}, f"{param.name}: {kinds}"
+
+
 def test_a_refusal_is_not_a_pass():
     def refuses(x, y):
         raise UnsupportedOpError("not today")

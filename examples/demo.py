@@ -1,16 +1,23 @@
 """The main job, end to end: two frameworks disagree on a network; which operator is it, and who is wrong?
 
-Run it with ``make demo``. Three acts:
+Run it with ``make demo``. Four acts:
 
 1. PyTorch against TensorFlow on a small convolutional network with attention-style pooling: they agree.
 2. The same with one wrong gradient rule planted in PyTorch: found, verified, blamed.
 3. PyTorch against ONNX Runtime on a text classifier fed one NaN: a real difference, where ONNX Runtime's maximum drops
    the NaN (onnxruntime#10514) and everything after it looks healthy.
+4. PyTorch against MXNet 1.6.0, in an environment of its own, on attention written with einsum: the case of the
+   meta-operator paper. Values agree; the gradients of MXNet's einsum are wrong (mxnet#18102). ``make demo MXNET=1.9.1``
+   takes a version in which that is mended, and finds nothing.
 """
+
+import argparse
+import sys
 
 import numpy as np
 
 import metaop as mo
+from metaop.backends.isolation import environments
 
 
 def network(rng):
@@ -46,6 +53,21 @@ def text_classifier(rng):
     return x, mo.matmul(mo.reduce_max(features, axes=(1,), name="over_time"), w2, name="logits")
 
 
+def attention(rng):
+    """Multi-head attention without dropout, written with einsum; returns its loss."""
+    heads, length, width = 3, 5, 4
+    q, k, v = (
+        mo.Variable(rng.standard_normal((1, heads, length, width)).astype("float32"), name=name)
+        for name in ("query", "key", "value")
+    )
+    scores = mo.matmul(q, mo.transpose(k, perm=(0, 1, 3, 2), name="key_t"), name="scores")
+    weights = mo.softmax(mo.multiply(scores, width**-0.5, name="scaled"), name="weights")
+    context = mo.einsum(weights, v, equation="bnij,bnjc->bnic", name="context")
+    merged = mo.reshape(mo.transpose(context, perm=(0, 2, 1, 3), name="by_position"), shape=(5, 12), name="merged")
+    w = mo.Variable(rng.standard_normal((12, 6)).astype("float32"), name="w")
+    return mo.reduce_mean(mo.square(mo.matmul(merged, w, name="project"), name="energy"), name="loss")
+
+
 def act(title, loss, feed, frameworks):
     """Compare two frameworks and print the verdict."""
     print(f"\n=== {title} ===\n")
@@ -62,6 +84,9 @@ def act(title, loss, feed, frameworks):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mxnet", default="1.6.0", metavar="VERSION", help="the version for the fourth act")
+    mxnet = f"mxnet=={parser.parse_args().mxnet}"
     rng = np.random.default_rng(0)
     x, labels, loss = network(rng)
     feed = {x: rng.standard_normal((4, 3, 16, 16)).astype("float32"), labels: np.array([1, 0, 7, 3])}
@@ -79,7 +104,12 @@ def main():
     data[0, 3, 5] = np.nan
     real = act("3. PyTorch against ONNX Runtime, one NaN in the data", logits, {tokens: data}, ["torch", "onnxruntime"])
 
+    environments.create(mxnet, report=lambda text: print(f"  {text}", file=sys.stderr))
+    old = act(f"4. PyTorch against {mxnet}, attention with einsum", attention(rng), {}, ["torch", mxnet])
+
     expected = [(planted, "attention", "torch-planted"), (real, "over_time", "onnxruntime")]
+    if mxnet == "mxnet==1.6.0":
+        expected.append((old, "context", mxnet))
     if not all(v and v.confirmed and v.nodes == (node,) and v.blame == wrong for v, node, wrong in expected):
         raise SystemExit("the demo did not find what it should")
 

@@ -34,14 +34,14 @@ _QUIET_TF = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 _NEW = ("3.11", "3.12", "3.10", "3.13")
 
 RECIPES = (
-    Recipe("mxnet", "1.6", "1.7", ("3.7", "3.8", "3.6"), ("mxnet=={version}", "numpy<1.20", "requests<3")),
+    Recipe("mxnet", "1.6", "1.7", ("3.7", "3.8", "3.9", "3.10", "3.11", "3.6"), ("mxnet=={version}", "numpy<1.24")),
     Recipe(
         "mxnet",
         "1.7",
         "2",
-        ("3.8", "3.9", "3.10", "3.7", "3.11"),
-        ("mxnet=={version}", "numpy<1.24", "requests<3"),
-        hint="mxnet 1.9.1 needs the system library libquadmath (Debian: libquadmath0)",
+        ("3.8", "3.9", "3.10", "3.11", "3.7", "3.6"),
+        ("mxnet=={version}", "numpy<1.24"),
+        hint="mxnet 1.9 needs the system library libquadmath (Debian: apt-get install libquadmath0)",
     ),
     Recipe("torch", "1.4", "1.8", ("3.7", "3.8", "3.6"), ("torch=={version}", "numpy<1.20")),
     Recipe("torch", "1.8", "1.13", ("3.8", "3.9", "3.7", "3.10"), ("torch=={version}", "numpy<1.24")),

@@ -11,7 +11,8 @@ import numpy as np
 
 from metaop.backends import Backend, get
 from metaop.errors import FeedError, GradientError, UsageError
-from metaop.graph.nodes import Epoch, Node, Operator, Placeholder
+from metaop.graph.memory import SMALL, separate
+from metaop.graph.nodes import Epoch, Node, Operator, Placeholder, Variable
 from metaop.graph.order import find
 from metaop.graph.plan import NativeCache, Plan
 from metaop.graph.program import Program, Value, coerce, value_of
@@ -225,7 +226,8 @@ class Session:
                     raise GradientError(f"{target.name!r} does not depend on {node.name!r}")
                 declared = plan.program.types[value]
                 gradient = np.zeros(declared.shape, declared.dtype)  # type: ignore[arg-type]
-            results.append(np.array(gradient))
+            results.append(gradient)
+        results = separate(results, (*arrays, seed, *plan.held()))
         return results[0] if single else results
 
 
@@ -264,6 +266,11 @@ class _GradientPlan:
         trace.feed(feeds)
         trace.run(self.steps, self.active, check_domains=check_domains)
         return trace.backward({self.target: seed}, self.wrt)
+
+    def held(self) -> list[np.ndarray]:
+        """What nodes hold; only what is large can have a large array within its memory."""
+        variables = [n._value for n in self.program.order if isinstance(n, Variable)]
+        return [a for a in (*variables, *self.program.stored.values()) if a.nbytes > SMALL]
 
 
 def check_differentiable(program: Program, target: Node, sources: Sequence[Node]) -> None:

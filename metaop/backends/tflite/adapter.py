@@ -13,8 +13,8 @@ from metaop.backends.base import Backend
 from metaop.backends.tflite.bindings import bind
 from metaop.backends.tflite.model import Model
 
-# Models that are kept without being part of a prepared call; one takes some tens of kilobytes.
-KEPT = 1024
+# How many models are kept beside those that prepared calls hold; a small one takes a tenth of a megabyte.
+KEPT = 512
 
 
 class TfliteBackend(Backend):

@@ -3,7 +3,8 @@
 What depends on shapes or dtypes is not listed here: there converter or kernel refuse, and their reason is passed on.
 """
 
-import metaop.backends.tensorflow  # noqa: F401  fills the table of bindings that are converted
+import tensorflow as tf
+
 from metaop.backends.bind import Binding, Bindings
 from metaop.backends.tensorflow.bindings import bind as tensorflow
 from metaop.errors import UnsupportedOpError
@@ -36,6 +37,28 @@ def sums_and_reorders(equation):
     kept = [index for index in operand if index in output]
     return bool(arrow) and kept != list(output) and not operand.startswith("".join(kept))
 
+
+@bind
+def equal(x, y):
+    if x.dtype == tf.uint8:
+        # To the kernel these are quantised numbers; without a scale it ends the process.
+        raise UnsupportedOpError("its kernel compares no plain uint8; cast them first")
+    return tensorflow.table["equal"].function(x, y)
+
+
+def logical(name):
+    def bound(x, y):
+        if x.shape != y.shape and max(len(x.shape), len(y.shape)) > 4:
+            # The kernel ends the process.
+            raise UnsupportedOpError("its kernel broadcasts booleans of at most 4 axes; expand them first")
+        return tensorflow.table[name].function(x, y)
+
+    bound.__name__ = name
+    bind(bound)
+
+
+for _op in ("logical_and", "logical_or", "logical_xor"):
+    logical(_op)
 
 for _op, _binding in tensorflow.table.items():
     if _op not in bind.table:

@@ -34,14 +34,19 @@ class Model:
         try:
             with _converting, _without_noise():
                 interpreter = _load(_convert(*_trace(binding, attrs, types)))
+            # With nothing held back: should a kernel end the process, what it says last must be seen.
+            _try(interpreter)
         except _Refusal as refusal:
             given = ", ".join("-" if t is None else "{}{}".format(t[0].name, list(t[1])) for t in types)
             raise UnsupportedOpError("tflite does not compute {}({}): {}".format(binding.op, given, refusal)) from None
         self._lock = threading.Lock()
         # By name, because an input that the operator ignores may be gone.
         self._inputs = [(int(d["name"].rpartition("_")[2]), d["index"]) for d in interpreter.get_input_details()]
-        self._outputs = [d["index"] for d in interpreter.get_output_details()]
-        self._set, self._get, self._invoke = interpreter.set_tensor, interpreter.get_tensor, interpreter.invoke
+        self._set, self._invoke = interpreter.set_tensor, interpreter.invoke
+        get = interpreter.get_tensor
+        self._outputs = [
+            (get if len(d["shape"]) else _as_array(get), d["index"]) for d in interpreter.get_output_details()
+        ]
 
     def __call__(self, *arrays):
         with self._lock:
@@ -49,7 +54,12 @@ class Model:
                 self._set(index, arrays[position])
             self._invoke()
             # These are copies: the next call does not change what this one gave.
-            return tuple([self._get(index) for index in self._outputs])
+            return tuple([get(index) for get, index in self._outputs])
+
+
+def _as_array(get):
+    """For scalars, which come as NumPy scalars."""
+    return lambda index: np.asarray(get(index))
 
 
 class _Refusal(Exception):
@@ -78,12 +88,23 @@ def _trace(binding, attrs, types):
         raise _Refusal(_one_line(error)) from error
     except (ValueError, TypeError, tf.errors.OpError) as error:
         raise _Refusal("TensorFlow refuses: {}".format(_one_line(error))) from error
-    for node in graph.graph.get_operations():
-        for tensor in node.outputs:
-            # Most kernels have never seen one, and several end the process.
-            if node.type != "Const" and tensor.shape.num_elements() == 0:
-                raise _Refusal("its kernels take no empty tensors")
+    if _has_empty_data(graph.graph):
+        # Most kernels have never seen any, and several end the process.
+        raise _Refusal("its kernels take no empty tensors")
     return graph, module
+
+
+def _has_empty_data(graph):
+    """Whether any tensor computed from the inputs is empty; lists of axes and sizes become constants."""
+    data = set()
+    for node in graph.get_operations():
+        if node.type == "Placeholder" or (
+            node.type not in ("Shape", "Rank", "Size") and any(t.name in data for t in node.inputs)
+        ):
+            if any(t.shape.num_elements() == 0 for t in node.outputs):
+                return True
+            data.update(t.name for t in node.outputs)
+    return False
 
 
 def _convert(graph, module):
@@ -105,13 +126,19 @@ def _load(content):
         interpreter = tf.lite.Interpreter(model_content=content)
     try:
         interpreter.allocate_tensors()
-        # Some kernels look at dtypes and shapes only when they run.
-        for detail in interpreter.get_input_details():
-            interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
-        interpreter.invoke()
     except (RuntimeError, ValueError) as error:
         raise _Refusal(_one_line(error)) from error
     return interpreter
+
+
+def _try(interpreter):
+    """Run it on zeros: some kernels look at dtypes and shapes only when they run."""
+    for detail in interpreter.get_input_details():
+        interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
+    try:
+        interpreter.invoke()
+    except RuntimeError as error:
+        raise _Refusal(_one_line(error)) from error
 
 
 def _reason(message):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import may_share_memory
 
 from metaop.backends import Backend
 from metaop.errors import FrameworkError, MetaopError
@@ -233,11 +234,11 @@ class Plan:
     def _is_shared(self, array: np.ndarray, feeds: list[np.ndarray], results: list[np.ndarray]) -> bool:
         """Whether a result aliases what was fed, what a node holds or another result, or repeats its own memory."""
         flags = array.flags
-        if not (flags.c_contiguous and flags.writeable):
+        if not flags.carray:
             return True
         if flags.owndata:
             # What else has this memory is either this very array or a view of it.
-            shared = id(array) in self._owned_ids or any(array is fed for fed in feeds)
+            shared = id(array) in self._owned_ids or id(array) in map(id, feeds)
         else:
             shared = _shares(array, feeds) or _shares(array, self._owned)
         return shared or _shares(array, results)
@@ -256,7 +257,11 @@ _NUMPY: Any = _Numpy()
 
 
 def _shares(array: np.ndarray, others: Iterable[np.ndarray]) -> bool:
-    return any(np.may_share_memory(array, other) for other in others)
+    # Not any(): at each run, a generator would take longer than what it looks for.
+    for other in others:  # noqa: SIM110
+        if may_share_memory(array, other):
+            return True
+    return False
 
 
 def check_result(

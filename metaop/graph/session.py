@@ -331,12 +331,12 @@ def signature(targets: tuple[Node, ...], feed_dict: Feeds | None) -> tuple[list[
     key: list[Any] = [targets]
     by_name = False
     for node, value in (feed_dict or {}).items():
-        if isinstance(node, str):
-            named = find(targets, node)
-            if named is None:
-                raise FeedError(f"feed_dict: no node named {node!r} is part of what is run")
-            node, by_name = named, True
-        if type(value) is not np.ndarray or type(node) is not Placeholder or not _fits(node.type, value):
+        if type(node) is not Placeholder or type(value) is not np.ndarray or not _fits(node.type, value):
+            if isinstance(node, str):
+                named = find(targets, node)
+                if named is None:
+                    raise FeedError(f"feed_dict: no node named {node!r} is part of what is run")
+                node, by_name = named, True
             value = coerce(node, value)
         nodes.append(node)
         arrays.append(value)

@@ -1,7 +1,6 @@
 """TensorFlow. Importing this package imports the framework; only ``metaop.backends.catalog`` does so, on first use."""
 
 import os
-
 import sys
 
 

@@ -7,9 +7,10 @@ from metaop.backends.tensorflow.bindings import bind
 
 @bind
 def matmul(x, y):
-    # TensorFlow multiplies matrices only: a vector is a row on the left and a column on the right.
+    # TensorFlow multiplies matrices only: a vector is a row on the left and a column on the right. The row is no
+    # expand_dims, for the converter of TensorFlow Lite would undo that and then refuse the vector.
     row, column = len(x.shape) == 1, len(y.shape) == 1
-    z = tf.linalg.matmul(tf.expand_dims(x, 0) if row else x, tf.expand_dims(y, 1) if column else y)
+    z = tf.linalg.matmul(x[tf.newaxis, :] if row else x, tf.expand_dims(y, 1) if column else y)
     gone = ([-2] if row else []) + ([-1] if column else [])
     return tf.squeeze(z, axis=gone) if gone else z
 

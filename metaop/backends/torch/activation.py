@@ -1,22 +1,16 @@
 """PyTorch's activations."""
 
-import functools
-
 import torch
 import torch.nn.functional as F
 
 from metaop.backends.torch.bindings import VERSION, bind
 from metaop.errors import UnsupportedOpError
 
-# Above the threshold PyTorch returns x itself, which at its default of 20 is off by 2e-9; at 40 it is right in float64.
-softplus = functools.partial(F.softplus, beta=1.0, threshold=40.0)
-
 bind.rename(
     {
         "sigmoid": torch.sigmoid,
         "tanh": torch.tanh,
         "relu": torch.relu,
-        "softplus": softplus,
         "softsign": F.softsign,
         "silu": F.silu,
         "hard_swish": F.hardswish,
@@ -46,6 +40,12 @@ else:
         if approximate != "none":
             raise UnsupportedOpError("torch: F.gelu has its attribute 'approximate' since PyTorch 1.12")
         return F.gelu(x)
+
+
+@bind
+def softplus(x):
+    # Above its threshold PyTorch returns x itself: at the default of 20 that is off by 2e-9, which only float64 shows.
+    return F.softplus(x, 1, 40) if x.dtype is torch.float64 else F.softplus(x)
 
 
 @bind
@@ -80,4 +80,6 @@ def prelu(x, slope):
 def dropout(x, mask=None, *, ratio, training):
     if not training:
         return x
-    return torch.masked_fill(x, torch.logical_not(mask), 0.0) / (1.0 - ratio)
+    # Both leave nothing of what the mask hides, be it NaN; older releases know no numbers in where().
+    kept = torch.where(mask, x, 0.0) if VERSION >= (2, 0) else torch.masked_fill(x, torch.logical_not(mask), 0.0)
+    return kept / (1.0 - ratio)

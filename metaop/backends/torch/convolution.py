@@ -21,6 +21,10 @@ def conv1d(x, w, b=None, *, strides, pads, dilations, group):
 
 @bind
 def conv2d(x, w, b=None, *, strides, pads, dilations, group):
+    # Written out where nothing is uneven: the most used of all, and the slices take a tenth of a small one's time.
+    top, left, bottom, right = pads
+    if top == bottom and left == right:
+        return F.conv2d(x, w, b, strides, (top, left), dilations, group)
     return convolve(F.conv2d, x, w, b, strides, pads, dilations, group)
 
 
@@ -31,7 +35,7 @@ def conv3d(x, w, b=None, *, strides, pads, dilations, group):
 
 @bind
 def depthwise_conv2d(x, w, b=None, *, strides, pads, dilations):
-    return convolve(F.conv2d, x, w, b, strides, pads, dilations, x.shape[1])
+    return conv2d(x, w, b, strides=strides, pads=pads, dilations=dilations, group=x.shape[1])
 
 
 def convolve_transposed(function, x, w, b, strides, pads, output_padding, dilations, group):

@@ -8,7 +8,10 @@ import torch.nn.functional as F
 from metaop.backends.torch.bindings import bind
 from metaop.backends.torch.padding import torch_pads
 
-bind.rename({"reshape": (torch.reshape, {"shape": "shape"})})
+
+@bind
+def reshape(x, *, shape):
+    return torch.reshape(x, shape)
 
 
 @bind

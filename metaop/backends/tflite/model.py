@@ -25,7 +25,7 @@ _NOISE = re.compile(
 
 
 class Model:
-    """A function from arrays of fixed types to a tuple of arrays; it may be called from several threads.
+    """A function from arrays of fixed types to what the binding returns; it may be called from several threads.
 
     ``types`` are pairs of dtype and shape, or ``None`` for an absent input.
     """
@@ -33,7 +33,8 @@ class Model:
     def __init__(self, binding, attrs, types):
         try:
             with _converting, _without_noise():
-                interpreter = _load(_convert(*_trace(binding, attrs, types)))
+                graph, module, self._many = _trace(binding, attrs, types)
+                interpreter = _load(_convert(graph, module))
             # With nothing held back: should a kernel end the process, what it says last must be seen.
             _try(interpreter)
         except _Refusal as refusal:
@@ -54,7 +55,8 @@ class Model:
                 self._set(index, arrays[position])
             self._invoke()
             # These are copies: the next call does not change what this one gave.
-            return tuple([get(index) for get, index in self._outputs])
+            found = [get(index) for get, index in self._outputs]
+        return tuple(found) if self._many else found[0]
 
 
 def _as_array(get):
@@ -67,18 +69,23 @@ class _Refusal(Exception):
 
 
 def _trace(binding, attrs, types):
-    """The binding as a TensorFlow graph of fixed types, and the object that owns it."""
+    """The binding as a TensorFlow graph of fixed types, the object that owns it, and whether it returns a tuple."""
     keywords = binding.keywords(attrs)
     specs = [
         tf.TensorSpec(shape, dtype, name="input_{}".format(i))
         for i, (dtype, shape) in ((i, t) for i, t in enumerate(types) if t is not None)
     ]
 
+    many = False
+
     def compute(*given):
+        nonlocal many
         given = iter(given)
         tensors = [None if t is None else next(given) for t in types]
+        result = binding.function(*tensors, **keywords)
+        many = isinstance(result, (tuple, list))
         # Identities, so that an input may be an output, and one tensor several outputs.
-        return tuple(tf.identity(y) for y in as_tuple(binding.function(*tensors, **keywords)))
+        return tuple(tf.identity(y) for y in as_tuple(result))
 
     module = tf.Module()
     module.compute = tf.function(compute, input_signature=specs, autograph=False)
@@ -91,7 +98,7 @@ def _trace(binding, attrs, types):
     if _has_empty_data(graph.graph):
         # Most kernels have never seen any, and several end the process.
         raise _Refusal("its kernels take no empty tensors")
-    return graph, module
+    return graph, module, many
 
 
 def _has_empty_data(graph):

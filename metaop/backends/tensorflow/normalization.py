@@ -9,6 +9,8 @@ from metaop.backends.tensorflow.bindings import bind
 
 
 def along_channels(vector, rank):
+    if rank == 2:
+        return vector
     return tf.reshape(vector, [1, vector.shape[0]] + [1] * (rank - 2))
 
 

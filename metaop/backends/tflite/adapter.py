@@ -45,11 +45,11 @@ class TfliteBackend(Backend):
         chosen = (op, tuple(attrs.items()))
         if types is not None:
             found = tuple(None if t is None else (t.dtype, tuple(t.shape)) for t in types)
-            return self._model(chosen, found, binding, attrs), {}
+            return self._model(chosen, found, binding, attrs).run, {}
 
         def run(*arrays):
             found = tuple([None if a is None else (a.dtype, a.shape) for a in arrays])
-            return self._model(chosen, found, binding, attrs)(*arrays)
+            return self._model(chosen, found, binding, attrs).run(*arrays)
 
         return run, {}
 

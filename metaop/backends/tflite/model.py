@@ -25,7 +25,7 @@ _NOISE = re.compile(
 
 
 class Model:
-    """A function from arrays of fixed types to what the binding returns; it may be called from several threads.
+    """``run`` is a function from arrays of fixed types to what the binding returns, for any number of threads.
 
     ``types`` are pairs of dtype and shape, or ``None`` for an absent input.
     """
@@ -33,30 +33,59 @@ class Model:
     def __init__(self, binding, attrs, types):
         try:
             with _converting, _without_noise():
-                graph, module, self._many = _trace(binding, attrs, types)
+                graph, module, many = _trace(binding, attrs, types)
                 interpreter = _load(_convert(graph, module))
             # With nothing held back: should a kernel end the process, what it says last must be seen.
             _try(interpreter)
         except _Refusal as refusal:
             given = ", ".join("-" if t is None else "{}{}".format(t[0].name, list(t[1])) for t in types)
             raise UnsupportedOpError("tflite does not compute {}({}): {}".format(binding.op, given, refusal)) from None
-        self._lock = threading.Lock()
         # By name, because an input that the operator ignores may be gone.
-        self._inputs = [(int(d["name"].rpartition("_")[2]), d["index"]) for d in interpreter.get_input_details()]
-        self._set, self._invoke = interpreter.set_tensor, interpreter.invoke
+        inputs = sorted((int(d["name"].rpartition("_")[2]), d["index"]) for d in interpreter.get_input_details())
         get = interpreter.get_tensor
-        self._outputs = [
-            (get if len(d["shape"]) else _as_array(get), d["index"]) for d in interpreter.get_output_details()
-        ]
+        outputs = [(get if len(d["shape"]) else _as_array(get), d["index"]) for d in interpreter.get_output_details()]
+        self.run = _runner(interpreter, inputs, outputs, many, len(types))
 
-    def __call__(self, *arrays):
-        with self._lock:
-            for position, index in self._inputs:
-                self._set(index, arrays[position])
-            self._invoke()
-            # These are copies: the next call does not change what this one gave.
-            found = [get(index) for get, index in self._outputs]
-        return tuple(found) if self._many else found[0]
+
+def _runner(interpreter, inputs, outputs, many, count):
+    """A function on arrays, as short as the number of inputs and outputs allows: it is called a million times.
+
+    What it returns are copies: the next call does not change what this one gave.
+    """
+    lock, give, invoke = threading.Lock(), interpreter.set_tensor, interpreter.invoke
+    take, output = outputs[0]
+    order = [position for position, _ in inputs]
+    if not many and order == [0] and count == 1:
+        first = inputs[0][1]
+
+        def unary(x):
+            with lock:
+                give(first, x)
+                invoke()
+                return take(output)
+
+        return unary
+    if not many and order == [0, 1] and count == 2:
+        (_, first), (_, second) = inputs
+
+        def binary(x, y):
+            with lock:
+                give(first, x)
+                give(second, y)
+                invoke()
+                return take(output)
+
+        return binary
+
+    def general(*arrays):
+        with lock:
+            for position, index in inputs:
+                give(index, arrays[position])
+            invoke()
+            found = [take(index) for take, index in outputs]
+        return tuple(found) if many else found[0]
+
+    return general
 
 
 def _as_array(get):

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
+# Environments of isolated backends, beside the main one; an installed metaop keeps them in the user's data folder.
+export METAOP_HOME ?= $(CURDIR)/$(VENV)/metaop
 # The version for the last act of the demo; 1.9.1 has the bug mended.
 MXNET ?= 1.6.0
 
@@ -28,7 +30,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m metaop.graph.stubs
-	$(BIN)/metaop ops --markdown > docs/operators.md
+	$(BIN)/metaop ops --markdown -b numpy -b torch -b tensorflow -b tflite -b onnxruntime > docs/operators.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build *.egg-info

@@ -66,6 +66,7 @@ class Sweep:
     # -- Algorithm 1 --------------------------------------------------------------------------------------------------
 
     def run(self, advance: ProgressCallback) -> None:
+        """Swap every node, and tell ``advance`` after each."""
         trace, before, grads = self._start()
         swapped: set[Operator] = set()
         for node in self.order:
@@ -188,6 +189,7 @@ class Sweep:
     # -- verification -------------------------------------------------------------------------------------------------
 
     def verify(self, suspect: Record | Node | str) -> Verification:
+        """See :meth:`metaop.DebugSession.verify`."""
         node = self._find(suspect)
         found = self._verify([node])
         if not found:

@@ -8,9 +8,7 @@ nothing fails.
 from __future__ import annotations
 
 import itertools
-import linecache
 import math
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -156,11 +154,21 @@ def _connect(program: Program, segments: Iterable[Segment]) -> None:
 _serial = itertools.count(1)
 
 
+class _Shown:
+    """How tracebacks find the generated lines, when and only when they ask; what they remember is theirs to drop."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_source(self, name: str) -> str:
+        return self._text
+
+
 class Source:
     """Writes one Python function line by line; a long one in parts, which hand over what is alive."""
 
     def __init__(self, title: str) -> None:
-        self.filename = f"<metaop {next(_serial)}: {title}>"
+        self.filename = f"metaop generated {next(_serial)}: {title}"
         self.lines: list[str] = []
         self.nodes: list[Operator | None] = []
         self.globals: dict[str, Any] = {"nan": math.nan, "inf": math.inf}
@@ -236,7 +244,7 @@ class Source:
     def build(self, name: str) -> Callable[..., Any]:
         """Compile; tracebacks show the generated lines."""
         text = "\n".join(self.lines) + "\n"
-        linecache.cache[self.filename] = (len(text), None, text.splitlines(True), self.filename)
+        self.globals.update(__name__=self.filename, __loader__=_Shown(text))
         try:
             exec(compile(text, self.filename, "exec"), self.globals)
         except SyntaxError as error:
@@ -246,7 +254,6 @@ class Source:
             function = _in_turn(function, [self.globals[part] for part in self._parts])
         function.metaop_nodes = self.nodes
         function.metaop_filename = self.filename
-        weakref.finalize(function, linecache.cache.pop, self.filename, None)
         return function
 
 

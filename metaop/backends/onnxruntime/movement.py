@@ -41,7 +41,8 @@ def stack(o, *inputs, axis):
 
 @bind
 def squeeze(o, x, *, axes):
-    return o.Squeeze(x, axes)
+    # ONNX Runtime takes an empty list of axes for none given, and drops every axis of size 1.
+    return o.Identity(x) if axes == () else o.Squeeze(x, axes)
 
 
 @bind

@@ -34,7 +34,7 @@ def main(root, package):
                 samples.append(time.perf_counter() - start)
             found[op] = sorted(samples)[len(samples) // 2]
         except Exception as error:
-            sys.stderr.write("{}: {}\n".format(op, error))
+            sys.stderr.write(f"{op}: {error}\n")
     print(json.dumps(found))
 
 

@@ -1,0 +1,70 @@
+"""The benchmark of the overhead runs and says what it should; how long anything takes is no matter here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.chains import BY_HAND, CHAINS
+from benchmarks.timing import QUICK, Effort, compare, geometric_mean
+from tests import checks
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*options: str) -> tuple[str, dict[str, Any]]:
+    command = [sys.executable, "-m", "benchmarks.overhead", "--quick", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("backend", [b for b in BY_HAND if b in checks.BACKENDS])
+def test_chains(backend: str) -> None:
+    text, report = run("--only", backend, "--ops", "add,softmax,reshape")
+    assert report["skipped"] == {}
+    assert set(report[backend]) == {"[1, 100]", "[256, 256]"}
+    for part in report[backend].values():
+        assert set(part) == {"ops", "geometric_mean"}
+        assert set(part["ops"]) == {"add", "softmax", "reshape"}
+        assert all(ratio > 0 for ratio in part["ops"].values())
+        assert part["geometric_mean"] == pytest.approx(geometric_mean(part["ops"].values()), rel=1e-3)
+    assert "geometric mean" in text
+
+
+@pytest.mark.skipif("torch" not in checks.BACKENDS, reason="the networks run on PyTorch")
+def test_networks() -> None:
+    _, report = run("--only", "models")
+    found = report["models"]
+    assert set(found) == {"mobilenet", "transformer", "geometric_mean_forward", "geometric_mean_gradient"}
+    assert all(found[name][what] > 0 for name in ("mobilenet", "transformer") for what in ("forward", "gradient"))
+
+
+def test_unknown_parts_are_refused() -> None:
+    command = [sys.executable, "-m", "benchmarks.overhead", "--only", "abacus"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "abacus" in done.stderr
+
+
+def test_every_chain_is_written_by_hand_somewhere() -> None:
+    assert all(chain.torch for chain in CHAINS.values())
+
+
+def test_ratios() -> None:
+    calls: list[str] = []
+
+    def clock() -> float:
+        # One second for each call of "ours", half of one for "theirs".
+        return sum(1.0 if call == "ours" else 0.5 for call in calls)
+
+    effort = Effort(sample=2.0, rounds=20, most=1000.0, clock=clock)
+    found = compare(lambda: calls.append("ours"), lambda: calls.append("theirs"), effort)
+    assert (found.ratio, found.ours, found.theirs) == (2.0, 1.0, 0.5)
+    assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+    assert QUICK.rounds < Effort().rounds

@@ -1,8 +1,8 @@
 """What a backend is: a framework, at a version, on a device.
 
-An adapter subclasses :class:`Backend` and says how tensors come in and go out, and how the framework differentiates one
-call. Everything else has a default here. Adapters also run inside isolated environments: this module must stay importable
-on Python 3.6, and knows operators by name only.
+An adapter subclasses :class:`Backend` and says how tensors come in and go out, and how the framework differentiates
+one call. Everything else has a default here. Adapters also run inside isolated environments: this module must stay
+importable on Python 3.6, and knows operators by name only.
 """
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -93,8 +93,8 @@ class Backend:
     ) -> Tuple[Callable[..., Any], Dict[str, Any]]:
         """A function and keywords such that ``function(*tensors, **keywords)`` computes the operator.
 
-        ``types`` are the types of the inputs (objects with ``dtype`` and ``shape``, or ``None`` for an absent input) where
-        all are known beforehand; a backend that compiles per type does so here, once, rather than at each call.
+        ``types`` are the types of the inputs (objects with ``dtype`` and ``shape``, or ``None`` for an absent input)
+        where all are known beforehand; a backend that compiles per type does so here, once, rather than at each call.
         """
         binding = self.bindings.find(op)
         assert binding.function is not None
@@ -209,7 +209,7 @@ class Variant(Backend):
             found = rule(g, y, *inputs, **attrs)
             if not isinstance(found, (tuple, list)) or len(found) != len(inputs):
                 raise UsageError(
-                    "{}: the gradient given for {!r} must return a tuple with one entry per input ({}); got {!r}".format(
+                    "{}: the gradient of {!r} must return a tuple with one entry per input ({}); got {!r}".format(
                         self.name, op, len(inputs), found
                     )
                 )

@@ -1,7 +1,7 @@
 """How a framework's bindings are written down.
 
-A binding is one short function, named after its meta operator and with the same parameters, that calls the framework; or
-one row that maps the operator to a function of the framework directly:
+A binding is one short function, named after its meta operator and with the same parameters, that calls the framework;
+or one row that maps the operator to a function of the framework directly:
 
     bind = Bindings("torch")
 
@@ -112,7 +112,9 @@ class Bindings:
                     raise InternalError(where + " must pass on exactly the attributes {}".format(sorted(attrs)))
                 continue
             params = list(inspect.signature(binding.function).parameters.values())
-            theirs = [("*" if p.kind is p.VAR_POSITIONAL else "") + p.name for p in params if p.kind is not p.KEYWORD_ONLY]
+            theirs = [
+                ("*" if p.kind is p.VAR_POSITIONAL else "") + p.name for p in params if p.kind is not p.KEYWORD_ONLY
+            ]
             if theirs != list(tensors) or {p.name for p in params if p.kind is p.KEYWORD_ONLY} != set(attrs):
                 raise InternalError(
                     where + " must take the tensors {} and the attributes {}".format(list(tensors), sorted(attrs))

@@ -1,4 +1,6 @@
-"""From a call of a meta operator to a node: arguments made nodes, attributes completed, types inferred, errors in words."""
+"""From a call of a meta operator to a node: arguments made nodes, attributes completed, types inferred, errors in
+words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from metaop.backends import canonical
-from metaop.errors import UserError, UsageError
+from metaop.errors import UsageError, UserError
 from metaop.graph.nodes import Constant, Node, Operator, RandomData, weak_constant
 from metaop.ops import REGISTRY, MetaOp
 from metaop.types import TensorType

@@ -1,7 +1,7 @@
 """``mo.<operator>(...)``: one function per declared meta operator, made from the declaration.
 
-``functional.pyi`` beside this file tells type checkers and editors the same; ``python -m metaop.graph.stubs`` writes it, and
-a test keeps it current.
+``functional.pyi`` beside this file tells type checkers and editors the same; ``python -m metaop.graph.stubs`` writes
+it, and a test keeps it current.
 """
 
 from __future__ import annotations

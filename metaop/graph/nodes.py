@@ -27,7 +27,8 @@ _serials: defaultdict[str, Iterator[int]] = defaultdict(lambda: itertools.count(
 
 
 class Epoch:
-    """Counts every change of a variable's value or a node's backend, so that plans can tell cheaply that none happened."""
+    """Counts every change of a variable's value or a node's backend, so that plans can tell cheaply that none happened.
+    """
 
     now = 0
     _numbers = itertools.count(1)
@@ -117,7 +118,9 @@ class Node:
         return f"<{type(self).__name__} {self.name!r} {self.type}>"
 
     def __bool__(self) -> bool:
-        raise UsageError(f"node {self.name!r} has no truth value while the graph is built; use metaop.where or run it first")
+        raise UsageError(
+            f"node {self.name!r} has no truth value while the graph is built; use metaop.where or run it first"
+        )
 
     def __len__(self) -> int:
         if not self.shape or self.shape[0] is None:
@@ -203,9 +206,9 @@ class Node:
 class Placeholder(Node):
     """Data, fed at each run.
 
-    ``shape`` may leave sizes (``None``) or everything open. A declared ``dtype`` must be fed exactly; without one, floating
-    data takes the floating dtype of the graph's variables and constants (float32 beside float32 parameters, also when
-    NumPy's default float64 is fed), and any other data keeps its own.
+    ``shape`` may leave sizes (``None``) or everything open. A declared ``dtype`` must be fed exactly; without one,
+    floating data takes the floating dtype of the graph's variables and constants (float32 beside float32 parameters,
+    also when NumPy's default float64 is fed), and any other data keeps its own.
 
     >>> import metaop as mo
     >>> mo.Placeholder(shape=(None, 3), dtype="float32", name="x")
@@ -219,7 +222,8 @@ class Placeholder(Node):
 
 
 class Stored(Node):
-    """A node with a value of its own, kept private and read-only so that no caller or framework changes it by accident."""
+    """A node with a value of its own, kept private and read-only so that no caller or framework changes it by accident.
+    """
 
     __slots__ = ("_value",)
 
@@ -346,7 +350,9 @@ class Operator(Node):
         self.results: tuple[Node, ...] = (self,)
         if len(types) > 1 or op.outputs is None:
             names = op.outputs or tuple(str(i) for i in range(len(types)))
-            self.results = tuple(Result(self, i, t, f"{self.name}.{n}") for i, (t, n) in enumerate(zip(types, names, strict=True)))
+            self.results = tuple(
+                Result(self, i, t, f"{self.name}.{n}") for i, (t, n) in enumerate(zip(types, names, strict=True))
+            )
 
     @property
     def inputs(self) -> tuple[Node | None, ...]:

@@ -53,15 +53,17 @@ class Plan:
     """A compiled run; see the module's docstring."""
 
     def __init__(
-        self, program: Program, backend_of: Callable[[Operator], Backend], natives: NativeCache, fetches: Sequence[Value]
+        self,
+        program: Program,
+        backend_of: Callable[[Operator], Backend],
+        natives: NativeCache,
+        fetches: Sequence[Value],
     ) -> None:
         self.program = program
         self.bindings = {node: backend_of(node) for node in program.operators}
         self.epoch = Epoch.now
         self.placeholders = [p for p in program.order if isinstance(p, Placeholder)]
-        self._casts = [
-            (i, program.feeds[p]) for i, p in enumerate(self.placeholders) if p.type.dtype is None
-        ]
+        self._casts = [(i, program.feeds[p]) for i, p in enumerate(self.placeholders) if p.type.dtype is None]
         self._natives = natives
         self._variables: list[tuple[str, Variable, Backend]] = []
         self._stored: list[np.ndarray] = []
@@ -80,7 +82,7 @@ class Plan:
         # (value, tensor kind) -> name, and the backend that made the tensor
         have: dict[tuple[Value, str], str] = {}
         maker: dict[tuple[Value, str], Backend] = {}
-        arrays = {(p, 0): source.local() for p in self.placeholders}
+        arrays: dict[Value, str] = {(p, 0): source.local() for p in self.placeholders}
         source.open("plan", list(arrays.values()))
         for number, segment in enumerate(self._segments):
             later = {v for s in self._segments[number + 1 :] for v in s.inputs} | set(fetches)

@@ -127,9 +127,7 @@ class Program:
                 types[index] = self.types[source, 0] = TensorType(array.dtype, array.shape)
             outputs = op.infer(types, node.attrs)
         except UserError as error:
-            given = ", ".join(
-                "-" if n is None else f"{n.name}: {t}" for n, t in zip(node.inputs, types, strict=True)
-            )
+            given = ", ".join("-" if n is None else f"{n.name}: {t}" for n, t in zip(node.inputs, types, strict=True))
             raise type(error)(f"node {node.name!r} ({op.name}): {error} (inputs: {given})") from None
         for index, found in enumerate(outputs):
             self.types[node, index] = found

@@ -1,8 +1,8 @@
 """Segments: maximal runs of operators on one backend, and the straight-line Python that computes them.
 
 A segment becomes one generated function with a line per operator. Each local name is reused or deleted as soon as its
-tensor is dead, so that memory is freed at once; the number of the failing line tells which node failed, at no cost while
-nothing fails.
+tensor is dead, so that memory is freed at once; the number of the failing line tells which node failed, at no cost
+while nothing fails.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def partition(
     while ready:
         current = segments[-1] if segments else None
         choice = next(
-            (n for n in ready if current is not None and backend_of(n) is current.backend and not _past_cut(n, closed)), None
+            (n for n in ready if current is not None and backend_of(n) is current.backend and not _past_cut(n, closed)),
+            None,
         )
         if choice is None:
             choice = ready[0]
@@ -301,7 +302,10 @@ def explain(error: Exception, node: Operator | None, backend: str | None) -> Met
         return type(error)(f"{place}: {error}")
     detail = str(error).strip() or "no message"
     return FrameworkError(
-        f"{place} failed: {getattr(error, 'kind', type(error).__name__)}: {detail}", node=node.name, op=node.op.name, backend=backend
+        f"{place} failed: {getattr(error, 'kind', type(error).__name__)}: {detail}",
+        node=node.name,
+        op=node.op.name,
+        backend=backend,
     )
 
 

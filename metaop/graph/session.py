@@ -29,10 +29,10 @@ _KEPT_PLANS = 128
 class Session:
     """Runs graphs on backends.
 
-    ``backend`` serves every node that neither ``bindings`` (node to backend) nor ``node.backend`` binds; ``bindings`` win
-    over ``node.backend``. ``seed`` determines random data such as dropout masks: one session always draws the same mask
-    for the same node. ``check_domains=True`` refuses values outside an operator's domain (NaN, log of a negative number),
-    at the price of running node by node.
+    ``backend`` serves every node that neither ``bindings`` (node to backend) nor ``node.backend`` binds; ``bindings``
+    win over ``node.backend``. ``seed`` determines random data such as dropout masks: one session always draws the
+    same mask for the same node. ``check_domains=True`` refuses values outside an operator's domain (NaN, log of a
+    negative number), at the price of running node by node.
 
     >>> import metaop as mo
     >>> x = mo.Placeholder(name="x")
@@ -131,9 +131,7 @@ class Session:
         results = plan.run(arrays)
         return results[0] if single else results
 
-    def _ready(
-        self, fetches: Node | Sequence[Node], feed_dict: Feeds | None
-    ) -> tuple[Plan, list[np.ndarray], bool]:
+    def _ready(self, fetches: Node | Sequence[Node], feed_dict: Feeds | None) -> tuple[Plan, list[np.ndarray], bool]:
         """What to run, on which arrays, and whether one value is asked for rather than a list."""
         single = isinstance(fetches, Node)
         targets: tuple[Node, ...] = (fetches,) if single else _targets(fetches)  # type: ignore[assignment]
@@ -189,11 +187,12 @@ class Session:
         grad_output: Any = None,
         unconnected: Literal["zeros", "error"] = "zeros",
     ) -> Any:
-        """Gradients of ``target`` with respect to each node of ``wrt`` (any node), aligned with it; a node gives one array.
+        """Gradients of ``target`` with respect to each node of ``wrt`` (any node), aligned with it; a node gives one
+        array.
 
-        A target that is not a scalar needs ``grad_output``, the incoming gradient of its shape. Where ``target`` does not
-        depend on a node at all the gradient is zeros, or an error with ``unconnected="error"``; where it depends on it only
-        through operators without a gradient, that is always an error.
+        A target that is not a scalar needs ``grad_output``, the incoming gradient of its shape. Where ``target`` does
+        not depend on a node at all the gradient is zeros, or an error with ``unconnected="error"``; where it depends
+        on it only through operators without a gradient, that is always an error.
 
         >>> import metaop as mo
         >>> w = mo.Variable([3.0])
@@ -201,7 +200,7 @@ class Session:
         [array([6.], dtype=float32)]
         """
         single = isinstance(wrt, Node)
-        sources: tuple[Node, ...] = (wrt,) if single else _targets(wrt)  # type: ignore[arg-type, assignment]
+        sources: tuple[Node, ...] = (wrt,) if single else _targets(wrt)  # type: ignore[assignment]
         (target,) = _targets([target])
         if unconnected not in ("zeros", "error"):
             raise UsageError(f"unconnected is 'zeros' or 'error'; got {unconnected!r}")
@@ -278,17 +277,22 @@ def check_differentiable(program: Program, target: Node, sources: Sequence[Node]
     for node in (target, *sources):
         dtype = program.types[value_of(node)].dtype
         if dtype is None or dtype.kind != "f":
-            raise GradientError(f"node {node.name!r} is {program.types[value_of(node)]}: only floating values have gradients")
+            raise GradientError(
+                f"node {node.name!r} is {program.types[value_of(node)]}: only floating values have gradients"
+            )
     for node in sources:
         value = value_of(node)
         if value_of(target) in active_values(program, [value]) or not connected(program, value, target):
             continue
         blocking = [
-            n for n in program.operators if not n.op.differentiable and connected(program, value, n) and _leads(program, n, target)
+            n
+            for n in program.operators
+            if not n.op.differentiable and connected(program, value, n) and _leads(program, n, target)
         ]
         names = ", ".join(f"{n.name!r} ({n.op.name}: {n.op.nondifferentiable})" for n in blocking)
         raise GradientError(
-            f"{target.name!r} depends on {node.name!r} only through operators without a gradient: {names or 'integer values'}"
+            f"{target.name!r} depends on {node.name!r} only through operators without a gradient: "
+            f"{names or 'integer values'}"
         )
 
 
@@ -300,7 +304,8 @@ def _incoming(target: Node, declared: TensorType, given: Any) -> np.ndarray:
     if given is None:
         if declared.shape != ():
             raise GradientError(
-                f"target {target.name!r} is {declared}, not a scalar: give grad_output, its incoming gradient, or reduce it"
+                f"target {target.name!r} is {declared}, not a scalar: give grad_output, its incoming gradient, "
+                "or reduce it"
             )
         return np.ones((), declared.dtype)
     try:

@@ -1,4 +1,6 @@
-"""Writes ``functional.pyi``, so that type checkers and editors know every ``mo.<operator>``: ``python -m metaop.graph.stubs``."""
+"""Writes ``functional.pyi``, so that type checkers and editors know every ``mo.<operator>``: ``python -m
+metaop.graph.stubs``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from metaop.ops.spec import _options
 
 __all__ = ["stub_text"]
 
-_HEAD = '''# Made by `python -m metaop.graph.stubs` from the declarations in metaop/ops; do not edit.
+_HEAD = """# Made by `python -m metaop.graph.stubs` from the declarations in metaop/ops; do not edit.
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -23,7 +25,7 @@ Tensor = Node | float | Sequence[Any] | Any
 
 __all__: list[str]
 
-'''
+"""
 
 
 def _annotation(annotation: Any) -> str:
@@ -51,7 +53,13 @@ def _signature(op: MetaOp) -> str:
         parts.append(f"{attr.name}: {_annotation(attr.annotation)}" + ("" if attr.required else f" = {attr.default!r}"))
     parts += ["name: str | None = None", "backend: str | None = None"]
     single = op.outputs is not None and len(op.outputs) == 1
-    returned = "Node" if single else "tuple[Node, ...]" if op.outputs is None else f"tuple[{', '.join(['Node'] * len(op.outputs))}]"
+    returned = (
+        "Node"
+        if single
+        else "tuple[Node, ...]"
+        if op.outputs is None
+        else f"tuple[{', '.join(['Node'] * len(op.outputs))}]"
+    )
     return f"def {op.name}({', '.join(parts)}) -> {returned}: ..."
 
 

@@ -1,8 +1,8 @@
 """Evaluation step by step, with every value kept and a pullback per step: what gradients and debugging need.
 
-A step is one operator, or one segment on a backend that differentiates segments as a whole. The backward pass visits the
-steps in reverse; the contributions to one tensor are summed in that order, so that the same bindings always give the same
-bits.
+A step is one operator, or one segment on a backend that differentiates segments as a whole. The backward pass visits
+the steps in reverse; the contributions to one tensor are summed in that order, so that the same bindings always give
+the same bits.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Step:
     def linearize(self, tensors: Sequence[Any], wrt: Sequence[int]) -> tuple[tuple[Any, ...], Pullback]:
         """The outputs, and the pullback to the inputs at ``wrt``.
 
-        The pullback of a segment also takes the gradients that those inputs have so far, and returns the new totals: the
-        framework adds one contribution after the other, as node by node, and not a sum of its own to the rest.
+        The pullback of a segment also takes the gradients that those inputs have so far, and returns the new totals:
+        the framework adds one contribution after the other, as node by node, and not a sum of its own to the rest.
         """
         if self.function is not None:
             function = self.function
@@ -188,7 +188,9 @@ class Trace:
             try:
                 dtype, shape = step.backend.type_of(output)
             except Exception as error:
-                raise TypeError(f"returned {type(output).__name__}, which is not a tensor of {step.backend.spec}") from error
+                raise TypeError(
+                    f"returned {type(output).__name__}, which is not a tensor of {step.backend.spec}"
+                ) from error
             declared = self.program.types[value]
             check_result(value[0], {value[0]: step.backend}, dtype, shape, declared)  # type: ignore[dict-item]
 

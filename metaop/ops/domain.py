@@ -13,9 +13,9 @@ __all__ = ["Domain", "Draws", "booleans", "integers", "positive", "reals", "simp
 class Domain:
     """An interval with points to keep away from.
 
-    ``low`` and ``high`` bound what is *valid* (NaN never is); ``spread`` limits what is *drawn*, so that samples stay in a
-    range where float16 neither overflows nor loses everything. Drawn values keep ``margin`` from each point of ``avoid``:
-    kinks and poles, where finite differences mean nothing.
+    ``low`` and ``high`` bound what is *valid* (NaN never is); ``spread`` limits what is *drawn*, so that samples stay
+    in a range where float16 neither overflows nor loses everything. Drawn values keep ``margin`` from each point of
+    ``avoid``: kinks and poles, where finite differences mean nothing.
     """
 
     low: float = -np.inf
@@ -51,7 +51,9 @@ class Domain:
             return f"{int(np.isnan(array).sum())} NaN"
         outside = (array < self.low) | (array > self.high)
         if outside.any():
-            return f"{int(outside.sum())} values outside [{self.low:g}, {self.high:g}], such as {array[outside].flat[0]!s}"
+            return (
+                f"{int(outside.sum())} values outside [{self.low:g}, {self.high:g}], such as {array[outside].flat[0]!s}"
+            )
         return None
 
 

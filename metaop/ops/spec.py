@@ -1,9 +1,9 @@
 """What an operator means, declared once.
 
 A declaration is a function with the decorator :func:`meta_op`. Its name is the operator's name, its positional
-parameters are the tensors, its keyword-only parameters are the attributes, its docstring is the documentation, and its
-body, on NumPy arrays of any dtype the operator accepts, is the reference. Everything else (graph functions, shape checks,
-gradients, tests, tables) is derived from that object; nothing here knows a framework other than NumPy.
+parameters are the tensors, its keyword-only parameters are the attributes, its docstring is the documentation, and
+its body, on NumPy arrays of any dtype the operator accepts, is the reference. Everything else (graph functions, shape
+checks, gradients, tests, tables) is derived from that object; nothing here knows a framework other than NumPy.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ def _coerce(option: Any, value: Any) -> Any:
 class Sample:
     """One set of arguments on which an operator is exercised.
 
-    ``tensors`` holds, for each tensor argument, a shape to be drawn from the domain, explicit values, or ``None`` for an
-    optional tensor left out. ``special`` marks NaN, infinities and points where no gradient exists: such samples are
-    compared in value only.
+    ``tensors`` holds, for each tensor argument, a shape to be drawn from the domain, explicit values, or ``None`` for
+    an optional tensor left out. ``special`` marks NaN, infinities and points where no gradient exists: such samples
+    are compared in value only.
     """
 
     op: MetaOp
@@ -389,10 +389,10 @@ def meta_op(
 ) -> Callable[[Callable[..., Any]], MetaOp]:
     """Declare a meta operator; see this module's docstring for what the decorated function says by itself.
 
-    ``dtypes`` are those of the tensors, which must all agree, apart from the parameters that ``also`` lists with sets of
-    their own. ``rule(*types, **attrs)`` gives the output types and raises where shapes do not fit. ``outputs`` names the
-    outputs, or is ``None`` where their number depends on the arguments. ``random`` says, for an optional tensor that is
-    random data (a dropout mask), how metaop draws it: ``fn(rng, *types, **attrs) -> array``.
+    ``dtypes`` are those of the tensors, which must all agree, apart from the parameters that ``also`` lists with sets
+    of their own. ``rule(*types, **attrs)`` gives the output types and raises where shapes do not fit. ``outputs``
+    names the outputs, or is ``None`` where their number depends on the arguments. ``random`` says, for an optional
+    tensor that is random data (a dropout mask), how metaop draws it: ``fn(rng, *types, **attrs) -> array``.
     """
 
     def declare(function: Callable[..., Any]) -> MetaOp:

@@ -189,7 +189,7 @@ def test_other_floating_dtypes(dtype: str) -> None:
     w = mo.Variable(np.linspace(-1, 1, 8).astype(dtype), name="w")
     loss = mo.reduce_sum(mo.square(mo.tanh(w, name="tanh"), name="square"), name="loss")
     reference = mo.ops()["tanh"].reference
-    mo.derive("numpy", name="half-off", forward={"tanh": lambda x: (reference(x) * x.dtype.type(1.25))})
+    mo.derive("numpy", name="half-off", forward={"tanh": lambda x: reference(x) * x.dtype.type(1.25)})
     with session() as sess:
         report = sess.run(loss, frameworks=["numpy", "half-off"])
         assert [r.node for r in report.suspects] == ["tanh"]

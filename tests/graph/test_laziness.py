@@ -90,7 +90,9 @@ assert not loaded, loaded
 
 
 def test_numpy_is_all_that_is_needed() -> None:
-    code = NUMPY_ONLY + """
+    code = (
+        NUMPY_ONLY
+        + """
 import metaop as mo
 import numpy as np
 
@@ -106,11 +108,14 @@ with mo.DebugSession(progress=False) as sess:
     report = sess.run(loss, {x: [[1.0], [3.0]]}, frameworks=["numpy", "numpy-off"])
     assert [r.node for r in report.suspects] == [loss.name]
 """
+    )
     python(code)
 
 
 def test_without_frameworks_each_is_reported_missing(tmp_path: Path) -> None:
-    code = NUMPY_ONLY + f"""
+    code = (
+        NUMPY_ONLY
+        + f"""
 import os
 import metaop as mo
 
@@ -126,6 +131,7 @@ for name in ("torch", "tensorflow", "onnxruntime"):
     else:
         raise AssertionError(name + " must not load")
 """
+    )
     python(code)
 
 

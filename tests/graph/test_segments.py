@@ -229,10 +229,7 @@ def test_a_tensor_lives_exactly_as_long_as_it_is_needed(recipe: Recipe, data: An
     assert len(census.born) == len(sequence)
     for step, living in enumerate(census.living):
         needed = {
-            sequence.index(source)
-            for node in sequence[step:]
-            for source in node.inputs
-            if source in sequence[:step]
+            sequence.index(source) for node in sequence[step:] for source in node.inputs if source in sequence[:step]
         }
         assert living == needed, f"at step {step}: alive {sorted(living)}, needed {sorted(needed)}"
 

@@ -1,7 +1,7 @@
 """NumPy: each meta operator's reference, run in the dtype of its inputs.
 
-Agreement of this backend with the reference is therefore no evidence; the tests hold the references against oracles that
-share no code with them.
+Agreement of this backend with the reference is therefore no evidence; the tests hold the references against oracles
+that share no code with them.
 """
 
 import numpy as np

@@ -3,7 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import node
+from metaop.backends.onnxruntime.graph import OPSET, RUNTIME, node
 
 bind.rename(
     {
@@ -17,12 +17,16 @@ bind.rename(
         "elu": node("Elu", alpha="alpha"),
         "leaky_relu": node("LeakyRelu", alpha="alpha"),
         "prelu": node("PRelu"),
-        "gelu": node("Gelu", approximate="approximate"),
         "hard_sigmoid": node("HardSigmoid", alpha="alpha", beta="beta"),
         "softmax": node("Softmax", axis="axis"),
         "log_softmax": node("LogSoftmax", axis="axis"),
     }
 )
+
+if OPSET >= 20:
+    bind.rename({"gelu": node("Gelu", approximate="approximate")})
+else:
+    bind.unsupported("gelu", reason="ONNX has Gelu from opset 20 on, onnxruntime {}.{} knows less".format(*RUNTIME))
 
 
 @bind

@@ -12,7 +12,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 from metaop.backends.base import Backend, as_tuple
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import OLDEST_RUNTIME, OPSET, Graph, NoKernel
+from metaop.backends.onnxruntime.graph import OLDEST_RUNTIME, RUNTIME, Graph, NoKernel
 from metaop.errors import BackendError, DeviceError, UnsupportedOpError
 
 #: A session of one operator takes about 40 KB, and 0.2 ms to build.
@@ -28,11 +28,10 @@ class OnnxRuntimeBackend(Backend):
     bindings = bind
 
     def __init__(self, device=None):
-        installed = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
-        if installed < OLDEST_RUNTIME:
+        if RUNTIME < OLDEST_RUNTIME:
             raise BackendError(
-                "onnxruntime {} is too old: the bindings are written in ONNX opset {}, which needs {}.{} upward".format(
-                    onnxruntime.__version__, OPSET, *OLDEST_RUNTIME
+                "onnxruntime {} is too old: the bindings need {}.{} upward".format(
+                    onnxruntime.__version__, *OLDEST_RUNTIME
                 )
             )
         # functools' cache is bounded and thread-safe; two threads may at worst build the same session at once.

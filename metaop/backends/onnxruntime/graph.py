@@ -13,20 +13,23 @@ attribute is passed on, and what ONNX takes as a tensor (axes, pads, shapes, bou
 """
 
 import inspect
+import re
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import AttributeProto, helper, numpy_helper
 
 from metaop.backends.bind import Bindings
 from metaop.errors import InternalError
 
-#: The oldest opset in which every operator used here has its present meaning (GroupNormalization is the last of them),
-#: so that as many releases of ONNX Runtime as possible can run the models; the IR version is the one it came with.
-OPSET = 21
-IR_VERSION = 10
-#: The first ONNX Runtime that knows that opset.
-OLDEST_RUNTIME = (1, 18)
+RUNTIME = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
+#: From which ONNX Runtime on, which opset and IR version are written. 21 is the oldest opset in which every operator
+#: used here has its present meaning, so that results of different releases compare like with like; releases that do
+#: not know it get the newest that they know, and lack what came later.
+_OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 15), 19, 9))
+OLDEST_RUNTIME = _OPSETS[-1][0]
+OPSET, IR_VERSION = next((row[1:] for row in _OPSETS if row[0] <= RUNTIME), _OPSETS[-1][1:])
 
 _TO_BOOL = frozenset(["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"])
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel, node, tensor_dtype
+from metaop.backends.onnxruntime.graph import OPSET, RUNTIME, NoKernel, node, tensor_dtype
 
 bind.rename({"instance_norm": node("InstanceNormalization", epsilon="epsilon")})
 
@@ -33,8 +33,15 @@ def layer_norm(o, x, scale=None, bias=None, *, axis, epsilon):
     return o.LayerNormalization(x, scale, bias, axis=axis, epsilon=epsilon, stash_type=_stash_type(x.dtype))
 
 
-@bind
 def group_norm(o, x, scale, bias, *, num_groups, epsilon):
     if 0 in x.shape:
         raise NoKernel("its GroupNormalization fails on empty tensors")
     return o.GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon, stash_type=_stash_type(x.dtype))
+
+
+if OPSET >= 21:
+    bind(group_norm)
+else:
+    bind.unsupported(
+        "group_norm", reason="ONNX scales by channel from opset 21 on, onnxruntime {}.{} knows less".format(*RUNTIME)
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from metaop.backends.tensorflow.bindings import bind
+from metaop.backends.tensorflow.bindings import RELEASE, bind
 from metaop.errors import UnsupportedOpError, UsageError
 
 bind.rename(
@@ -30,14 +30,23 @@ def selu(x, *, alpha, gamma):
     return tf.nn.selu(x)
 
 
-@bind
-def silu(x):
-    return tf.nn.silu(x)
+if RELEASE >= (2, 4):
 
+    @bind
+    def silu(x):
+        return tf.nn.silu(x)
 
-@bind
-def gelu(x, *, approximate):
-    return tf.nn.gelu(x, approximate=approximate == "tanh")
+    @bind
+    def gelu(x, *, approximate):
+        return tf.nn.gelu(x, approximate=approximate == "tanh")
+
+else:
+    # tf.nn.swish, its older name, fails outside of graphs there.
+    @bind
+    def silu(x):
+        return tf.multiply(x, tf.sigmoid(x))
+
+    bind.unsupported("gelu", reason="TensorFlow has it from 2.4 on, this is " + tf.__version__)
 
 
 @bind

@@ -5,6 +5,12 @@ public function does nothing but convert its arguments and call one kernel, the 
 (``tf.raw_ops``), which halves the cost of a small call.
 """
 
+import re
+
+import tensorflow as tf
+
 from metaop.backends.bind import Bindings
 
 bind = Bindings("tensorflow")
+#: major and minor version, for bindings whose calls came or changed with one
+RELEASE = tuple(int(n) for n in re.findall(r"\d+", tf.__version__)[:2])

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from metaop.backends.base import as_tuple
+from metaop.backends.tensorflow.bindings import RELEASE
 from metaop.errors import UnsupportedOpError
 
 # One conversion at a time: the converter is not known to be safe in threads, and standard error is held back meanwhile.
@@ -144,7 +145,9 @@ def _has_empty_data(graph):
 
 
 def _convert(graph, module):
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], module)
+    # TensorFlow before 2.7 has no need of the owner, and no parameter for it.
+    owner = (module,) if RELEASE >= (2, 7) else ()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], *owner)
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     converter.optimizations = []
     # Straight from the graph, which takes half the time of the way through a saved model on disk.

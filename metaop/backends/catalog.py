@@ -229,7 +229,7 @@ def _load(key: str, name: str, version: str | None, device: str | None, isolated
         environment = environments.create(f"{entry.environment}=={wanted}", report=_say)
     if environment is None:
         raise MissingFrameworkError(_remedies(entry, version, installed))
-    launch = Launch(key, environment.interpreter, entry.module, device, environment.variables)
+    launch = Launch(key, environment.interpreter, entry.module, device, environment.process_variables)
     return IsolatedBackend(key, launch)
 
 

@@ -54,6 +54,16 @@ class Environment:
         return str(self.path / "bin" / "python")
 
     @property
+    def process_variables(self) -> dict[str, str]:
+        """What a worker's process environment gets: the recipe's variables, and a way to the programs installed here.
+
+        TensorFlow before 2.2 runs its converter as such a program, which in turn has to find TensorFlow.
+        """
+        packages = self.path / "lib" / f"python{self.python}" / "site-packages"
+        programs = os.pathsep.join([str(packages / "bin"), os.environ.get("PATH", os.defpath)])
+        return {**self.variables, "PATH": programs, "PYTHONPATH": str(packages)}
+
+    @property
     def bytes(self) -> int:
         """Its size on disk."""
         return sum(f.stat(follow_symlinks=False).st_size for f in self.path.rglob("*") if not f.is_dir())

@@ -27,8 +27,7 @@ _serials: defaultdict[str, Iterator[int]] = defaultdict(lambda: itertools.count(
 
 
 class Epoch:
-    """Counts every change of a variable's value or a node's backend, so that plans can tell cheaply that none happened.
-    """
+    """Counts every change of a variable's value or a node's backend: plans tell cheaply that none happened."""
 
     now = 0
     _numbers = itertools.count(1)
@@ -222,8 +221,7 @@ class Placeholder(Node):
 
 
 class Stored(Node):
-    """A node with a value of its own, kept private and read-only so that no caller or framework changes it by accident.
-    """
+    """A node with a value of its own, kept private and read-only, so that nobody changes it by accident."""
 
     __slots__ = ("_value",)
 

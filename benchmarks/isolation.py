@@ -1,0 +1,85 @@
+"""What a worker process costs: ``python -m benchmarks.isolation``.
+
+One call on small tensors, a large tensor each way, and MobileNetV1 wholly in a worker, each against the same in this
+process, in one run. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import metaop as mo
+from benchmarks.models import mobilenet
+
+MEGABYTES = 64
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.isolation", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few repetitions, and a small image")
+    quick = parser.parse_args(arguments).quick
+    report = {**small_call(200 if quick else 5000), **large_tensor(3 if quick else 15)}
+    report.update(network(64 if quick else 224, 3 if quick else 20))
+    for name, value in report.items():
+        print(f"{name:<32}{value:>10.3f}")
+    print(json.dumps(report))
+    return 0
+
+
+def alternating(first: Callable[[], Any], second: Callable[[], Any], rounds: int) -> tuple[float, float]:
+    """Median seconds of both, measured in turns so that a busy moment hits both alike."""
+    samples: tuple[list[float], list[float]] = ([], [])
+    for _ in range(max(3, rounds // 10)):
+        first()
+        second()
+    for _ in range(rounds):
+        for function, kept in zip((first, second), samples, strict=True):
+            start = time.perf_counter()
+            function()
+            kept.append(time.perf_counter() - start)
+    return float(np.median(samples[0])), float(np.median(samples[1]))
+
+
+def small_call(rounds: int) -> dict[str, float]:
+    """One addition at [1, 100]."""
+    x = mo.Placeholder(shape=(1, 100), dtype="float32")
+    y = mo.add(x, mo.Variable(np.ones((1, 100), "float32")))
+    here, there = mo.Session("torch"), mo.Session("isolated:torch")
+    feed = {x: np.ones((1, 100), "float32")}
+    inside, apart = alternating(lambda: here.run(y, feed), lambda: there.run(y, feed), rounds)
+    return {"small_call_added_us": (apart - inside) * 1e6, "small_call_in_process_us": inside * 1e6}
+
+
+def large_tensor(rounds: int) -> dict[str, float]:
+    """A tensor of 64 MB: in only, and in and out again; the operator's own time is taken off."""
+    side = int((MEGABYTES * 2**20 / 4) ** 0.5)
+    x = mo.Placeholder(shape=(side, side), dtype="float32")
+    corner, whole = mo.slice(x, starts=(0, 0), ends=(1, 1)), mo.negative(x)
+    feed = {x: np.ones((side, side), "float32")}
+    here, there = mo.Session("torch"), mo.Session("isolated:torch")
+    _, into = alternating(lambda: None, lambda: there.run(corner, feed), rounds)
+    inside, both = alternating(lambda: here.run(whole, feed), lambda: there.run(whole, feed), rounds)
+    out = max(both - inside - into, 1e-9)
+    size = MEGABYTES * 2**20 / 1e9
+    return {"into_worker_gb_per_s": size / into, "out_of_worker_gb_per_s": size / out}
+
+
+def network(size: int, rounds: int) -> dict[str, float]:
+    """MobileNetV1, batch 1, all of it in a worker."""
+    model = mobilenet(size=size)
+    feed = {model.inputs["x"]: model.feed["x"]}
+    here, there = mo.Session("torch"), mo.Session("isolated:torch")
+    inside, apart = alternating(lambda: here.run(model.output, feed), lambda: there.run(model.output, feed), rounds)
+    return {"mobilenet_ratio": apart / inside, "mobilenet_in_process_ms": inside * 1e3}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -31,6 +31,8 @@ class Backend:
     gradients = "derived"
     #: whether :meth:`linearize_segment` differentiates a whole segment at once
     differentiates_segments = False
+    #: whether its tensors are objects of this process, which functions given to ``derive`` can work on
+    in_process = True
     #: how long the functions may be that call the bindings, where the framework's calls take longer from longer ones
     lines_per_function: Optional[int] = None
     bindings: Bindings

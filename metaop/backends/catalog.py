@@ -311,12 +311,11 @@ def derive(
             if not callable(function):
                 raise UsageError(f"derive: {kind}[{op!r}] must be a function; got {function!r}")
     parent = get(base)
-    if isinstance(parent, Backend) and not hasattr(parent, "worker"):
-        variant = Variant(parent, name, forward or {}, gradient or {})
-    else:
+    if not parent.in_process:
         raise UsageError(
             f"derive: {parent.spec!r} runs in a process of its own, where functions cannot follow; derive in process"
         )
+    variant = Variant(parent, name, forward or {}, gradient or {})
     with _lock:
         _derived[name] = variant
     return variant

@@ -50,6 +50,8 @@ class RemoteTensor:
 class IsolatedBackend(Backend):
     """One framework in a worker; sessions share the worker, and requests wait for each other."""
 
+    in_process = False
+
     def __init__(self, name: str, launch: Launch) -> None:
         self.name = name
         self.worker = Worker(launch)

@@ -1,6 +1,7 @@
 """Environments are made whole or not at all."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +60,37 @@ def test_made_used_listed_removed(home, capsys):
     assert leftovers(home) == []
     assert main(["env", "remove", SPEC]) == 2
     assert "there is no environment" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_made_on_first_use_where_asked_for(home, monkeypatch, capfd):
+    with pytest.raises(mo.errors.MissingFrameworkError, match="METAOP_CREATE_ENVIRONMENTS=1"):
+        mo.Session(SPEC)
+    assert leftovers(home) == []
+    monkeypatch.setenv("METAOP_CREATE_ENVIRONMENTS", "1")
+    x = mo.Placeholder(shape=(2,), dtype="float32")
+    assert mo.Session(SPEC).run(mo.exp(x), {x: np.zeros(2, "float32")}).tolist() == [1.0, 1.0]
+    assert f"metaop: {SPEC} is ready" in capfd.readouterr().err, "what takes long is told"
+    assert leftovers(home) == [SPEC]
+    catalog._loaded.pop(SPEC).close()
+
+    # An environment that was damaged since: the message says which, why, and what to do.
+    package = next((home / SPEC).glob("lib/python*/site-packages/numpy/__init__.py"))
+    package.write_text("raise ImportError('damaged')")
+    with pytest.raises(mo.BackendError) as caught:
+        mo.Session(SPEC)
+    for words in (SPEC, "the worker ended", f'metaop env remove "{SPEC}"', f'metaop env create "{SPEC}"'):
+        assert re.search(words, str(caught.value)), caught.value
+    assert SPEC not in catalog._loaded
+
+
+@pytest.mark.slow
+def test_a_version_that_does_not_exist(home, capsys):
+    assert main(["env", "create", "numpy==1.26.99"]) == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "numpy==1.26.99" in last
+    assert "no such version" in last
+    assert leftovers(home) == []
 
 
 @pytest.mark.slow

@@ -65,3 +65,41 @@ def test_the_papers_case_and_its_mended_version(versions):
     assert verdict.confirmed
     assert verdict.after.gradient < 1e-6
     assert verdict.blame == "mxnet==1.6.0"
+
+
+def test_a_division_that_kills_one_version_is_a_record(versions):
+    """onnxruntime#27686: integers divided by zero raise SIGFPE up to 1.24.4; the session lives, and goes on."""
+    old = ORT[0]
+    versions(old)
+    x = mo.Placeholder(shape=(3,), dtype="int32", name="x")
+    y = mo.Placeholder(shape=(3,), dtype="int32", name="y")
+    quotient = mo.trunc_div(mo.add(x, x, name="twice"), y, name="quotient")
+    total = mo.reduce_sum(mo.cast(quotient, to="float32", name="cast"), name="total")
+    right, wrong = ({x: np.int32([4, 5, 6]), y: np.int32(divisors)} for divisors in ([3, -4, 5], [3, 0, 5]))
+
+    with mo.DebugSession(progress=False) as session:
+        report = session.run(total, wrong, frameworks=["numpy", old], gradients=False)
+        status = {r.node: r.status for r in report.records}
+        assert status == {"twice": "ok", "quotient": "crash", "cast": "ok", "total": "ok"}
+        assert "SIGFPE" in report.record("quotient").message
+        assert [r.node for r in report.suspects] == ["quotient"]
+        # The worker was replaced: the same session goes on with it.
+        assert session.run(total, right, frameworks=["numpy", old], gradients=False).consistent
+
+    with mo.Session(old) as session:
+        with pytest.raises(mo.FrameworkError, match=r"'quotient'.*SIGFPE") as caught:
+            session.run(total, wrong)
+        assert caught.value.op == "trunc_div"
+        assert session.run(total, right) == 2.0 - 2.0 + 2.0
+
+
+def test_a_convolution_of_an_old_tensorflow_lite_sees_new_weights():
+    environments.create("tensorflow==2.0.0")
+    rng = np.random.default_rng(0)
+    x = mo.Placeholder(shape=(1, 3, 6, 6), dtype="float32", name="x")
+    w = mo.Placeholder(shape=(2, 3, 3, 3), dtype="float32", name="w")
+    y = mo.conv2d(x, w)
+    session = mo.Session("tflite==2.0.0")
+    for _ in range(2):
+        feeds = {node: rng.standard_normal(node.shape).astype("float32") for node in (x, w)}
+        np.testing.assert_allclose(session.run(y, feeds), mo.Session("numpy").run(y, feeds), atol=1e-4)

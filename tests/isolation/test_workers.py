@@ -119,6 +119,19 @@ def test_debug_sessions_go_on(faulty, op, status):
             assert (other.status, other.output_delta, other.gradient_delta) == ("ok", 0.0, 0.0), other
 
 
+@pytest.mark.parametrize(("error", "status"), [(WorkerDied, "crash"), (WorkerTimeout, "timeout")])
+def test_a_worker_lost_in_a_gradient_is_no_error_of_the_operator(error, status):
+    def lost(g, y, x):
+        raise error("the worker is gone")
+
+    backend = mo.derive("numpy", name="numpy-lost", gradient={"tanh": lost})
+    w = mo.Variable(X, name="w")
+    loss = mo.reduce_sum(mo.tanh(w, name="tanh"), name="loss")
+    report = mo.DebugSession(progress=False).run(loss, frameworks=["numpy", backend])
+    assert [r.status for r in report.records] == ["ok", status]
+    assert "tanh" in report.record("tanh").message
+
+
 PARENT = """
 import sys, threading, time
 import numpy as np

@@ -225,7 +225,13 @@ class Program:
             dead |= {v for v in results if v not in last and v not in keep}
             backend.bindings.find(node.op.name)
             self._steps.append(
-                [node.op.name, encode_attrs(node.attrs), inputs, [slots[v] for v in results], [slots[v] for v in dead]]
+                [
+                    node.op.name,
+                    encode_attrs(segment.program.attrs(node)),
+                    inputs,
+                    [slots[v] for v in results],
+                    [slots[v] for v in dead],
+                ]
             )
         self._results = [slots[v] for v in segment.outputs]
 

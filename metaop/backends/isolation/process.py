@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import struct
@@ -200,9 +199,7 @@ class Worker:
             return answer, found
 
     def _wait(self, channel: Channel, limit: float | None) -> None:
-        poll = select.poll()
-        poll.register(channel.socket, select.POLLIN)
-        if poll.poll(None if limit is None else max(1, int(limit * 1000))):
+        if channel.wait(limit):
             return
         self.stop()
         raise WorkerTimeout(f"{self.launch.name}: no answer within {limit:g} s; the worker was ended")

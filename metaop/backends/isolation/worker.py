@@ -47,6 +47,17 @@ def _limit_memory(size):
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
+def _keep_freed_memory():
+    """Have the C library keep memory that is freed, as it does by itself after large blocks have come and gone.
+
+    A worker gets its large arrays as shared memory, so that this would not happen here: each run of a network would
+    fault in all its pages again.
+    """
+    import numpy
+
+    numpy.empty((32 << 20) - (1 << 16), numpy.uint8)  # just less than the largest that counts
+
+
 class Server:
     """Holds tensors, programs and pullbacks, and answers requests."""
 
@@ -150,6 +161,7 @@ class Server:
         """Answer until the other side is gone."""
         while True:
             try:
+                self.channel.wait()
                 request, arrays = self.channel.receive()
             except protocol.ChannelClosed:
                 return
@@ -186,6 +198,7 @@ def main(arguments):
     _die_with_parent(int(lifeline))
     # An interrupt at the terminal reaches the whole process group: the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _keep_freed_memory()
     _mount(root)
     global protocol, base, errors
     protocol = importlib.import_module("metaop.backends.isolation.protocol")

@@ -9,6 +9,7 @@ Three branches answer the first question of whoever sees one: whose fault is it?
     │   │   ├── DtypeError           dtypes do not fit the operator
     │   │   ├── AttributeValueError  an attribute is missing, unknown or out of range
     │   │   └── CycleError           data and control edges form a loop
+    │   ├── ModelError               a model file cannot be read, or holds what cannot be expressed
     │   ├── FeedError                a placeholder is unfed, or fed with something that does not fit
     │   ├── DomainError              a value lies outside an operator's domain (only when asked for)
     │   ├── GradientError            no gradient exists as asked
@@ -24,7 +25,7 @@ Three branches answer the first question of whoever sees one: whose fault is it?
 This module is also loaded inside isolated environments: it must stay importable on Python 3.6.
 """
 
-from typing import Optional
+from typing import Any, Dict, Optional, Sequence
 
 __all__ = [
     "AttributeValueError",
@@ -40,6 +41,7 @@ __all__ = [
     "InternalError",
     "MetaopError",
     "MissingFrameworkError",
+    "ModelError",
     "ShapeError",
     "UnknownBackendError",
     "UnsupportedOpError",
@@ -74,6 +76,17 @@ class AttributeValueError(GraphError):
 
 class CycleError(GraphError):
     """Data and control edges form a loop, so that no order of execution exists."""
+
+
+class ModelError(UserError):
+    """A model cannot be read, or holds what metaop cannot express; ``unsupported`` lists every such node.
+
+    Each entry is a dict with the keys ``name``, ``op``, ``domain``, ``opset`` and ``why``.
+    """
+
+    def __init__(self, message: str, unsupported: Sequence[Dict[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.unsupported = list(unsupported)
 
 
 class FeedError(UserError):

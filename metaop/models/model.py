@@ -1,0 +1,132 @@
+"""A model: a graph with named inputs and outputs, however it was made."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from metaop.backends import Backend
+from metaop.errors import FeedError, UsageError
+from metaop.graph.nodes import Node, Placeholder, Variable
+from metaop.graph.order import execution_order
+from metaop.graph.session import Session
+
+__all__ = ["Model"]
+
+
+class Model:
+    """Named inputs, named outputs and all that lies between them.
+
+    ``outputs`` maps names to nodes, for an output may have another name than the node that computes it.
+
+    >>> import metaop as mo
+    >>> x = mo.Placeholder(shape=(None, 2), dtype="float32", name="x")
+    >>> w = mo.Variable([[1.0], [2.0]], name="w")
+    >>> model = mo.Model([x], {"y": mo.matmul(x, w, name="product")})
+    >>> model.run({"x": np.ones((1, 2), "float32")})
+    {'y': array([[3.]], dtype=float32)}
+    >>> model.node("product").shape
+    (None, 1)
+    """
+
+    def __init__(self, inputs: Sequence[Placeholder], outputs: Mapping[str, Node], name: str = "model") -> None:
+        if not outputs:
+            raise UsageError("a model needs at least one output")
+        self.name = name
+        self._inputs = {node.name: node for node in inputs}
+        if len(self._inputs) < len(inputs):
+            raise UsageError(f"the inputs of a model need names of their own; got {[n.name for n in inputs]}")
+        self._outputs = dict(outputs)
+        self._nodes: dict[str, Node] = {}
+        order = execution_order(list(self._outputs.values()))
+        for node in (*order, *inputs):
+            self._nodes.setdefault(node.name, node)
+        self._parameters = [node for node in order if isinstance(node, Variable)]
+
+    @property
+    def inputs(self) -> list[Placeholder]:
+        """The placeholders, in the model's order.
+
+        >>> import metaop as mo
+        >>> x = mo.Placeholder(name="x")
+        >>> mo.Model([x], {"y": x + 1.0}).inputs == [x]
+        True
+        """
+        return list(self._inputs.values())
+
+    @property
+    def outputs(self) -> list[Node]:
+        """The nodes that the model computes, in the model's order."""
+        return list(self._outputs.values())
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names under which ``run`` gives the outputs."""
+        return list(self._outputs)
+
+    @property
+    def parameters(self) -> list[Variable]:
+        """The variables that the outputs depend on."""
+        return list(self._parameters)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every node, in an order of execution."""
+        return list(self._nodes.values())
+
+    def node(self, name: str) -> Node:
+        """The node of that name, or the one behind the output of that name.
+
+        >>> import metaop as mo
+        >>> x = mo.Placeholder(name="x")
+        >>> mo.Model([x], {"y": mo.relu(x, name="act")}).node("act").op.name
+        'relu'
+        """
+        found = self._nodes.get(name, self._outputs.get(name))
+        if found is None:
+            raise UsageError(f"the model has no node named {name!r}{_near(name, [*self._nodes, *self._outputs])}")
+        return found
+
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        backend: str | Backend = "numpy",
+        outputs: Iterable[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """The outputs by name; ``feeds`` maps the names of the inputs to data.
+
+        ``outputs`` chooses some, by the names of outputs or of nodes.
+
+        >>> import metaop as mo
+        >>> x = mo.Placeholder(dtype="float32", name="x")
+        >>> mo.Model([x], {"y": x + 1.0}).run({"x": np.float32([1.0])}, outputs=["y"])
+        {'y': array([2.], dtype=float32)}
+        """
+        fed = {}
+        for name, value in feeds.items():
+            if name not in self._inputs:
+                raise FeedError(f"the model has no input named {name!r}{_near(name, self._inputs)}")
+            fed[self._inputs[name]] = value
+        names = list(self._outputs) if outputs is None else list(outputs)
+        nodes = [self._outputs[name] if name in self._outputs else self.node(name) for name in names]
+        # Inputs that nothing of this run depends on may be fed all the same.
+        needed = set(execution_order(nodes))
+        with Session(backend) as session:
+            values = session.run(nodes, {node: value for node, value in fed.items() if node in needed})
+        return dict(zip(names, values, strict=True))
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{n.name}: {n.type}" for n in self._inputs.values())
+        outputs = ", ".join(f"{name}: {n.type}" for name, n in self._outputs.items())
+        return f"<Model {self.name!r} ({inputs}) -> ({outputs}), {len(self._parameters)} parameters>"
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    found = difflib.get_close_matches(str(name), names, n=3)
+    if found:
+        return "; did you mean " + " or ".join(map(repr, found)) + "?"
+    return f"; there are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}" if names else ""

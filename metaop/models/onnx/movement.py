@@ -1,0 +1,298 @@
+"""Shapes, selection and constants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from metaop.graph.nodes import Node
+from metaop.models.onnx.table import FOLD_BYTES, Call, Refused, direct, onnx_op
+from metaop.ops import REGISTRY
+
+direct("Flatten", "flatten", axis=1)
+direct("Gather", "gather", axis=0)
+direct("GatherElements", "gather_elements", axis=0)
+direct("GatherND", "gather_nd", batch_dims=0)
+direct("ScatterElements", "scatter_elements", axis=0, reduction="none")
+direct("ScatterND", "scatter_nd", reduction="none")
+
+
+# -- constants ---------------------------------------------------------------------------------------------------------
+
+
+@onnx_op("Constant")
+def constant(call: Call) -> Any:
+    kinds = {"value": None, "value_float": np.float32, "value_floats": np.float32, "value_int": np.int64}
+    kinds["value_ints"] = np.int64
+    found = [name for name in kinds if call.given(name)]
+    if len(found) != 1:
+        raise Refused("exactly one of its attributes must be given, and no strings or sparse tensors")
+    value = call.attr(found[0])
+    if found[0] == "value" and not isinstance(value, np.ndarray):
+        raise Refused("value must be a tensor")
+    return call.value(np.asarray(value, kinds[found[0]]))
+
+
+@onnx_op("ConstantOfShape")
+def constant_of_shape(call: Call) -> Any:
+    value = call.attr("value", np.zeros(1, np.float32))
+    if value.size != 1:
+        raise Refused("value must have one element")
+    return call.make("expand", call.value(value.reshape(()), "value"), shape=call.static(0))
+
+
+@onnx_op("Shape")
+def shape(call: Call) -> Any:
+    sizes = call.input(0).shape
+    start, end = call.attr("start", 0), call.attr("end", len(sizes or ()))
+    if sizes is None or None in sizes[start:end]:
+        raise Refused(f"the shape of {call.input(0).name!r} ({call.input(0).type}) must be known")
+    return call.value(np.array(sizes[start:end], np.int64))
+
+
+@onnx_op("Size")
+def size(call: Call) -> Any:
+    return call.value(np.array(math.prod(call.shape(call.input(0))), np.int64))
+
+
+@onnx_op("Range")
+def range_(call: Call) -> Any:
+    start, limit, delta = (call.constant(i).reshape(()) for i in range(3))
+    if delta == 0:
+        raise Refused("a step of 0 leads nowhere")
+    count = (float(limit) - float(start)) / float(delta)
+    if not np.isfinite(count) or count * 8 > FOLD_BYTES:
+        raise Refused("it is too long")
+    steps = np.arange(max(math.ceil(count), 0))
+    return call.value((start + steps * delta).astype(start.dtype))
+
+
+@onnx_op("EyeLike")
+def eye_like(call: Call) -> Any:
+    from metaop.models.onnx.read import DTYPES
+
+    x = call.input(0)
+    sizes = call.shape(x)
+    if len(sizes) != 2 or math.prod(sizes) * 8 > FOLD_BYTES:
+        raise Refused("only matrices of moderate size are supported")
+    number = call.attr("dtype", 0)
+    dtype = DTYPES.get(number) if number else x.dtype
+    if dtype is None:
+        raise Refused("its dtype is not supported")
+    k = call.attr("k", 0)
+    if abs(k) > max(sizes):
+        return call.value(np.zeros(sizes, dtype))
+    return call.value(np.eye(*sizes, k=k, dtype=dtype))
+
+
+# -- reshape and its kin -----------------------------------------------------------------------------------------------
+
+
+@onnx_op("Reshape")
+def reshape(call: Call) -> Any:
+    x, target = call.input(0), list(call.static(1))
+    if any(s < -1 for s in target):
+        raise Refused(f"shape {target} has sizes below -1")
+    if not call.flag("allowzero") and 0 in target:
+        if x.shape is None:
+            raise Refused(f"0 copies a size, but the rank of {x.name!r} is unknown")
+        target = _copied(x, target)
+    return call.make("reshape", x, shape=tuple(target))
+
+
+def _copied(x: Node, target: list[int]) -> list[int]:
+    """The shape with each 0 replaced by the size it copies; one copied size may stay to be inferred."""
+    sizes = x.shape or ()
+    copied = [i for i, s in enumerate(target) if s == 0]
+    if copied[-1] >= len(sizes):
+        raise Refused(f"shape {target} copies a size that {x.type} does not have")
+    unknown = [i for i in copied if sizes[i] is None]
+    result: list[Any] = [sizes[i] if i in copied else s for i, s in enumerate(target)]
+    if not unknown:
+        if -1 in result and 0 in result:
+            raise Refused(f"-1 cannot be inferred beside a size of 0 (shape {target} of {x.type})")
+        return result
+    rest = [s for i, s in enumerate(sizes) if i not in copied]
+    if -1 in target:
+        fixed = math.prod(s for s in target if s > 0)
+        if None in rest or fixed == 0 or math.prod(s for s in rest if s is not None) % fixed:
+            raise Refused(f"two sizes of shape {target} of {x.type} would have to be inferred")
+        result[target.index(-1)] = math.prod(s for s in rest if s is not None) // fixed
+    if len(unknown) > 1 or 0 in result:
+        raise Refused(f"two sizes of shape {target} of {x.type} would have to be inferred")
+    result[unknown[0]] = -1
+    return result
+
+
+@onnx_op("Squeeze")
+def squeeze(call: Call) -> Any:
+    axes = call.static(1 if call.opset >= 13 else None, None if call.opset >= 13 else "axes", None)
+    return call.make("squeeze", call.input(0), axes=axes)
+
+
+@onnx_op("Unsqueeze")
+def unsqueeze(call: Call) -> Any:
+    axes = call.static(1 if call.opset >= 13 else None, None if call.opset >= 13 else "axes")
+    return call.make("unsqueeze", call.input(0), axes=axes)
+
+
+@onnx_op("Transpose")
+def transpose(call: Call) -> Any:
+    return call.make("transpose", call.input(0), perm=call.attr("perm", ()) if call.given("perm") else None)
+
+
+@onnx_op("Expand", since=8)
+def expand(call: Call) -> Any:
+    return call.make("expand", call.input(0), shape=call.static(1))
+
+
+@onnx_op("Concat")
+def concat(call: Call) -> Any:
+    return call.make("concat", *call.all(), axis=call.attr("axis", 0) if call.given("axis") else call.attr("axis"))
+
+
+@onnx_op("Split")
+def split(call: Call) -> Any:
+    x, axis = call.input(0), call.attr("axis", 0)
+    new = call.opset >= 13
+    sizes = call.static(1 if new else None, None if new else "split", None)
+    count = call.outputs
+    if sizes is not None:
+        if call.given("num_outputs"):
+            raise Refused("both the sizes and num_outputs are given")
+        made = call.make("split", x, axis=axis, split=sizes)
+    else:
+        if call.opset >= 18:
+            count = call.attr("num_outputs", 0)
+        elif (x.shape or ()) and ((x.shape or ())[call.axis(axis, call.rank(x))] or 0) % count:
+            raise Refused(f"{x.type} cannot be cut into {count} equal parts")
+        made = call.make("split", x, axis=axis, num_outputs=count)
+    if len(made) != call.outputs:
+        raise Refused(f"{call.outputs} outputs are named, but there are {len(made)} parts")
+    return made
+
+
+@onnx_op("Slice")
+def slice_(call: Call) -> Any:
+    x, old = call.input(0), call.opset < 10
+    names = ("starts", "ends", "axes", "steps")
+    given = {
+        name: call.static(None if old else i, name if old else None, None if name in ("axes", "steps") else ())
+        for i, name in enumerate(names, start=1)
+    }
+    return call.make("slice", x, **given)
+
+
+@onnx_op("Pad")
+def pad(call: Call) -> Any:
+    x, rank = call.input(0), call.rank(call.input(0))
+    new = call.opset >= 11
+    pads = call.static(1 if new else None, None if new else "pads")
+    value: Any = 0.0
+    if not new:
+        value = call.attr("value", 0.0)
+    elif call.has(2):
+        value = call.constant(2).reshape(-1)[0].item()
+    else:
+        call.optional(2)
+    if abs(value) > 1 << 53 and isinstance(value, int):
+        raise Refused("the value is too large an integer")
+    if call.opset >= 18 and call.has(3):
+        axes = [call.axis(a, rank) for a in call.static(3)]
+        if len(pads) != 2 * len(axes) or len(set(axes)) < len(axes):
+            raise Refused(f"pads {pads} do not fit the axes {axes}")
+        full = [0] * (2 * rank)
+        for i, axis in enumerate(axes):
+            full[axis], full[axis + rank] = pads[i], pads[i + len(axes)]
+        pads = tuple(full)
+    mode = call.attr("mode", "constant")
+    return call.make("pad", x, pads=pads, mode=mode, **({"value": float(value)} if mode == "constant" else {}))
+
+
+@onnx_op("Tile")
+def tile(call: Call) -> Any:
+    x, repeats = call.input(0), call.static(1)
+    if "tile" in REGISTRY:
+        return call.make("tile", x, repeats=repeats)
+    sizes = call.shape(x)
+    if len(repeats) != len(sizes) or any(r < 0 for r in repeats):
+        raise Refused(f"repeats {repeats} do not fit {x.type}")
+    # One axis after the other: frameworks broadcast few axes at once.
+    for axis, count in enumerate(repeats):
+        if count == 1:
+            continue
+        before, size, after = sizes[:axis], sizes[axis], sizes[axis + 1 :]
+        lone = call.part("lone", "unsqueeze", x, axes=(axis,))
+        wide = call.part("wide", "expand", lone, shape=(*before, count, size, *after))
+        sizes = (*before, count * size, *after)
+        x = call.part("joined", "reshape", wide, shape=sizes)
+    return call.make("identity", x)
+
+
+@onnx_op("Trilu")
+def trilu(call: Call) -> Any:
+    x, upper = call.input(0), call.flag("upper", True)
+    (k,) = call.static(1, None, (0,))
+    if "trilu" in REGISTRY:
+        return call.make("trilu", x, k=k, upper=upper)
+    rows, columns = call.shape(x)[-2:] if call.rank(x) > 1 else (0, 0)
+    if rows * columns > FOLD_BYTES or call.rank(x) < 2:
+        raise Refused(f"{x.type} is not a matrix, or too large a one")
+    k = max(-rows - 1, min(k, columns + 1))
+    mask = ~np.tri(rows, columns, k - 1, dtype=bool) if upper else np.tri(rows, columns, k, dtype=bool)
+    return call.make("where", call.value(mask, "mask"), x, call.number(0, x, "zero"))
+
+
+@onnx_op("OneHot", since=9)
+def one_hot(call: Call) -> Any:
+    indices, values = call.input(0), call.input(2)
+    depth = call.constant(1)
+    if depth.size != 1 or not 0 < float(depth.reshape(())) <= FOLD_BYTES or depth.dtype.kind == "b":
+        raise Refused(f"depth must be one positive number; got {depth}")
+    count, rank = int(depth.reshape(())), call.rank(indices)
+    if indices.dtype is None or indices.dtype.kind == "u" or values.shape != (2,):
+        raise Refused("indices must be signed and values two")
+    axis = call.axis(call.attr("axis", -1), rank + 1)
+    places = call.value(np.arange(count).astype(indices.dtype).reshape([-1] + [1] * (rank - axis)), "places")
+    moved = call.part("moved", "add", indices, call.number(count, indices, "depth"))
+    below = call.part("below", "less", indices, call.number(0, indices, "zero"))
+    wrapped = call.part("wrapped", "where", below, moved, indices)
+    hit = call.part("hit", "equal", call.part("column", "unsqueeze", wrapped, axes=(axis,)), places)
+    off = call.part("off", "slice", values, starts=(0,), ends=(1,))
+    on = call.part("on", "slice", values, starts=(1,), ends=(2,))
+    return call.make("where", hit, on, off)
+
+
+@onnx_op("DepthToSpace")
+def depth_to_space(call: Call) -> Any:
+    x, block, mode = call.input(0), call.attr("blocksize", 0), call.attr("mode", "DCR")
+    n, c, h, w = _image(call, x)
+    if block < 1 or c % (block * block) or mode not in ("DCR", "CRD"):
+        raise Refused(f"blocksize {block} and mode {mode!r} do not fit {x.type}")
+    c //= block * block
+    cut, perm = ((n, block, block, c, h, w), (0, 3, 4, 1, 5, 2))
+    if mode == "CRD":
+        cut, perm = ((n, c, block, block, h, w), (0, 1, 4, 2, 5, 3))
+    turned = call.part("transpose", "transpose", call.part("cut", "reshape", x, shape=cut), perm=perm)
+    return call.make("reshape", turned, shape=(n, c, h * block, w * block))
+
+
+@onnx_op("SpaceToDepth")
+def space_to_depth(call: Call) -> Any:
+    x, block = call.input(0), call.attr("blocksize", 0)
+    n, c, h, w = _image(call, x)
+    if block < 1 or h % block or w % block:
+        raise Refused(f"blocksize {block} does not fit {x.type}")
+    call.only("mode", "DCR")
+    cut = call.part("cut", "reshape", x, shape=(n, c, h // block, block, w // block, block))
+    turned = call.part("transpose", "transpose", cut, perm=(0, 3, 5, 1, 2, 4))
+    return call.make("reshape", turned, shape=(n, c * block * block, h // block, w // block))
+
+
+def _image(call: Call, x: Node) -> tuple[int, ...]:
+    sizes = call.shape(x)
+    if len(sizes) != 4:
+        raise Refused(f"four axes are needed; got {x.type}")
+    return sizes

@@ -1,0 +1,244 @@
+"""From a file to a checked ``ModelProto`` and its tensors as arrays.
+
+The file may come from anywhere: sizes are compared with the bytes that are present before anything is allocated, and
+external data is read inside the model's own folder only.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import TensorProto
+
+from metaop.errors import ModelError
+
+__all__ = ["DTYPES", "OLDEST_OPSET", "dtype_name", "read", "tensor"]
+
+OLDEST_OPSET = 7
+#: how many nodes a model may have once its functions are inlined
+MOST_NODES = 1_000_000
+
+DTYPES: dict[int, np.dtype] = {
+    TensorProto.FLOAT16: np.dtype("float16"),
+    TensorProto.FLOAT: np.dtype("float32"),
+    TensorProto.DOUBLE: np.dtype("float64"),
+    TensorProto.INT8: np.dtype("int8"),
+    TensorProto.INT16: np.dtype("int16"),
+    TensorProto.INT32: np.dtype("int32"),
+    TensorProto.INT64: np.dtype("int64"),
+    TensorProto.UINT8: np.dtype("uint8"),
+    TensorProto.UINT16: np.dtype("uint16"),
+    TensorProto.UINT32: np.dtype("uint32"),
+    TensorProto.UINT64: np.dtype("uint64"),
+    TensorProto.BOOL: np.dtype("bool"),
+}
+
+_FIELDS: dict[int, str] = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.UINT64: "uint64_data",
+    TensorProto.UINT32: "uint64_data",
+}
+
+
+def dtype_name(number: int) -> str:
+    """The ONNX name of an element type."""
+    return TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else f"number {number}"
+
+
+def read(source: Any) -> tuple[onnx.ModelProto, Path | None]:
+    """The model, checked as a whole and with its functions inlined, and the folder that its external data is in."""
+    folder = None
+    if isinstance(source, onnx.ModelProto):
+        model = source
+    else:
+        if isinstance(source, bytes | bytearray | memoryview):
+            content = bytes(source)
+        elif isinstance(source, str | os.PathLike):
+            path = Path(source)
+            try:
+                content = path.read_bytes()
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ModelError(f"the model {str(path)!r} cannot be read: {reason}") from None
+            folder = path.parent
+        else:
+            raise ModelError(f"from_onnx takes a path, bytes or an onnx.ModelProto; got {type(source).__name__}")
+        model = onnx.ModelProto()
+        try:
+            model.ParseFromString(content)
+        except (DecodeError, RecursionError, ValueError):
+            raise ModelError("this is not an ONNX model, or a damaged one: its bytes cannot be decoded") from None
+    _check(model)
+    if model.functions:
+        model = _inlined(model)
+    return model, folder
+
+
+def _check_text(message: Any) -> None:
+    """Names that are not UTF-8 would come as bytes."""
+    for field, value in message.ListFields():
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        for item in [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value:
+            if isinstance(item, bytes):
+                raise ModelError(f"the file is damaged: a {field.name} is no text ({item[:40]!r})")
+            if not isinstance(item, str):
+                _check_text(item)
+
+
+def _check(model: onnx.ModelProto) -> None:
+    _check_text(model)
+    if not model.HasField("graph") or not model.graph.output:
+        raise ModelError("the model has no graph with outputs: the file is empty, damaged or not an ONNX model")
+    if model.ir_version < 3:
+        raise ModelError(f"the model has IR version {model.ir_version}; 3 and later are read")
+    versions: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        if versions.setdefault(domain, entry.version) != entry.version:
+            raise ModelError(f"the model imports two versions of the operator set {entry.domain!r}")
+    newest = onnx.defs.onnx_opset_version()
+    if "" in versions and not OLDEST_OPSET <= versions[""] <= newest:
+        raise ModelError(
+            f"the model uses opset {versions['']}; this installation reads opsets {OLDEST_OPSET} to {newest}"
+        )
+    if "" not in versions and any(n.domain in ("", "ai.onnx") for n in model.graph.node):
+        raise ModelError("the model does not say which version of the ONNX operator set it uses")
+
+
+def _calls(nodes: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if depth > 50:
+        raise ModelError("the model nests graphs more than 50 deep")
+    for node in nodes:
+        yield node.domain, node.op_type
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _calls(graph.node, depth + 1)
+
+
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Local functions inlined; they must not call themselves, nor unfold without end."""
+    from onnx import inliner
+
+    functions: dict[tuple[str, str], Any] = {}
+    for function in model.functions:
+        key = (function.domain, function.name)
+        if key in functions:
+            raise ModelError(f"the model defines the function {function.name!r} of {function.domain!r} twice")
+        functions[key] = function
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(nodes: Any, path: tuple[tuple[str, str], ...]) -> int:
+        total = 0
+        for key in _calls(nodes):
+            total += 1
+            if key not in functions:
+                continue
+            if key in path or len(path) > 200:
+                raise ModelError(f"the model's function {key[1]!r} of {key[0]!r} calls itself, or nests too deep")
+            if key not in sizes:
+                sizes[key] = size(functions[key].node, (*path, key))
+            total += sizes[key]
+        return total
+
+    if size(model.graph.node, ()) > MOST_NODES:
+        raise ModelError(f"the model unfolds to more than {MOST_NODES} nodes")
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # onnx raises many kinds, all of them about the file
+        raise ModelError(f"the model's functions cannot be inlined: {_brief(error)}") from None
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def tensor(proto: TensorProto, what: str, folder: Path | None) -> np.ndarray:
+    """The array that a ``TensorProto`` holds."""
+    dtype = DTYPES.get(proto.data_type)
+    if dtype is None:
+        raise ModelError(f"{what} has elements of type {dtype_name(proto.data_type)}, which metaop does not have")
+    shape = tuple(proto.dims)
+    if len(shape) > 32 or any(size < 0 for size in shape):
+        raise ModelError(f"{what} has the impossible shape {shape[:40]}")
+    if proto.HasField("segment"):
+        raise ModelError(f"{what} is stored in segments, which nothing writes and metaop does not read")
+    count = math.prod(shape)
+    if proto.data_location == TensorProto.EXTERNAL:
+        values = np.frombuffer(_external(proto, count * dtype.itemsize, what, folder), _stored(dtype))
+    elif proto.HasField("raw_data"):
+        if len(proto.raw_data) != count * dtype.itemsize:
+            raise ModelError(
+                f"{what} of shape {shape} and dtype {dtype.name} needs {count * dtype.itemsize} bytes; "
+                f"the file has {len(proto.raw_data)}"
+            )
+        values = np.frombuffer(proto.raw_data, _stored(dtype))
+    else:
+        field = getattr(proto, _FIELDS.get(proto.data_type, "int32_data"))
+        if len(field) != count:
+            raise ModelError(f"{what} of shape {shape} needs {count} elements; the file has {len(field)}")
+        if dtype == np.float16:
+            values = np.array(field, np.int32).astype(np.uint16).view(np.float16)
+        else:
+            wide = np.array(field, None if count else dtype)
+            values = wide.astype(dtype)
+            if dtype.kind in "iu" and not np.array_equal(values, wide):
+                raise ModelError(f"{what} holds numbers that do not fit {dtype.name}")
+    try:
+        return values.astype(dtype, copy=False).reshape(shape)
+    except ValueError:
+        raise ModelError(f"{what} has the impossible shape {shape}") from None
+
+
+def _stored(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("<")
+
+
+def _external(proto: TensorProto, size: int, what: str, folder: Path | None) -> bytes:
+    if folder is None:
+        raise ModelError(f"{what} is stored in another file: give the model's path, not its content")
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    location = entries.get("location", "")
+    parts = location.replace("\\", "/").split("/")
+    if (
+        not location
+        or "\0" in location
+        or os.path.isabs(location)
+        or parts[0] == ""
+        or ".." in parts
+        or ":" in location
+    ):
+        raise ModelError(f"{what} is stored in {location!r}: external data is read inside the model's folder only")
+    root = os.path.realpath(folder)
+    path = os.path.realpath(os.path.join(root, location))
+    if os.path.commonpath([root, path]) != root:
+        raise ModelError(f"{what} is stored in {location!r}, which leads out of the model's folder")
+    try:
+        offset = int(entries.get("offset", "0"))
+        length = int(entries.get("length", size))
+    except ValueError:
+        raise ModelError(f"{what}: offset and length of its external data are not numbers") from None
+    if offset < 0 or length != size:
+        raise ModelError(f"{what} needs {size} bytes; its external data is said to be {length} at {offset}")
+    if not os.path.isfile(path):
+        raise ModelError(f"{what} is stored in {location!r}, which does not exist beside the model")
+    if offset + size > os.path.getsize(path):
+        raise ModelError(f"{what} is stored in {location!r}, which ends before byte {offset + size}")
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            content = file.read(size)
+    except OSError as error:
+        raise ModelError(f"{what} is stored in {location!r}, which cannot be read: {error.strerror}") from None
+    if len(content) != size:
+        raise ModelError(f"{what} is stored in {location!r}, which ends too early")
+    return content

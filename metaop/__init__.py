@@ -30,11 +30,13 @@ from metaop.errors import (
     GraphError,
     InternalError,
     MetaopError,
+    ModelError,
     UserError,
 )
 from metaop.graph import Constant, Node, Operator, Placeholder, Session, Variable, apply
 from metaop.graph import functional as _functional
 from metaop.graph.functional import *  # noqa: F403  one function per meta operator, listed in functional.__all__
+from metaop.models import Model, from_onnx
 from metaop.ops import MetaOp
 
 __all__ = [
@@ -51,6 +53,8 @@ __all__ = [
     "InternalError",
     "MetaOp",
     "MetaopError",
+    "Model",
+    "ModelError",
     "Node",
     "Operator",
     "Placeholder",
@@ -64,6 +68,7 @@ __all__ = [
     "backends",
     "derive",
     "errors",
+    "from_onnx",
     "graph",
     "ops",
 ]

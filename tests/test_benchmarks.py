@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import metaop as mo
+from benchmarks import paper
 from benchmarks.chains import BY_HAND, CHAINS
 from benchmarks.timing import QUICK, Effort, compare, geometric_mean
 from tests import checks
@@ -68,3 +71,36 @@ def test_ratios() -> None:
     assert (found.ratio, found.ours, found.theirs) == (2.0, 1.0, 0.5)
     assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
     assert QUICK.rounds < Effort().rounds
+
+
+def test_the_papers_operators() -> None:
+    assert len(paper.ROWS) == 20
+    for row in paper.ROWS:
+        assert len(row.marks) == len(paper.VERSIONS)
+        node, inputs = paper._build(row)
+        if row.op != "dropout":
+            assert np.isfinite(mo.Session("numpy").run(node)).all()
+        assert len(inputs) == len(row.shapes)
+
+
+def test_the_papers_attention() -> None:
+    loss, nodes = paper._figure_nine(["value"])
+    exact = mo.Session("numpy").gradients(loss, nodes["value"]).reshape(3, 5)
+    # Figure 9 prints the right gradient as MXNet's and the wrong one as TensorFlow's.
+    np.testing.assert_allclose(exact, paper.VALUE_GRADIENT["mxnet"], rtol=1e-5)
+    assert np.abs(exact - paper.VALUE_GRADIENT["tensorflow"]).max() > 0.9
+    assert mo.Session("numpy").run(paper._multi_head()).shape == (1, 6, 16)
+
+
+def test_the_papers_output_is_written_as_it_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "new" / "paper.md"
+    out = paper.Output(str(file))
+    out.head("Title", "a", "b")
+    out.row("1", "2")
+    assert file.read_text() == capsys.readouterr().out == "\n## Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+
+
+def test_unknown_parts_of_the_paper_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        paper.main(["--only", "abacus"])
+    assert "abacus" in capsys.readouterr().err

@@ -23,6 +23,8 @@ from typing import Any
 
 from metaop.backends.base import Backend, Variant
 from metaop.errors import (
+    BackendError,
+    FrameworkError,
     InternalError,
     MissingFrameworkError,
     UnknownBackendError,
@@ -230,7 +232,13 @@ def _load(key: str, name: str, version: str | None, device: str | None, isolated
     if environment is None:
         raise MissingFrameworkError(_remedies(entry, version, installed))
     launch = Launch(key, environment.interpreter, entry.module, device, environment.process_variables)
-    return IsolatedBackend(key, launch)
+    try:
+        return IsolatedBackend(key, launch)
+    except (BackendError, FrameworkError) as error:  # it does not import, or ends the process that imports it
+        name = environment.name
+        raise BackendError(
+            f'{error}. To make its environment anew: metaop env remove "{name}", then metaop env create "{name}"'
+        ) from error
 
 
 def _say(text: str) -> None:
@@ -249,7 +257,7 @@ def _remedies(entry: Entry, version: str | None, installed: str | None) -> str:
     make = version or entry.default_version or installed or "VERSION"
     return (
         f"{lack}, and has no environment of its own. Install it here with: {remedy} or beside with: "
-        f'metaop env create "{entry.environment}=={make}"'
+        f'metaop env create "{entry.environment}=={make}" (or set {CREATE}=1 to have it made when it is first used)'
     )
 
 

@@ -90,7 +90,7 @@ def _reference(evaluator: Evaluator, node: Operator, trace: Trace, grads: dict) 
     values = [None if n is None else (n.producer, n.index) for n in node.inputs]
     inputs = [None if v is None else widen(trace.array(v)) for v in values]
     wrt = [i for i, v in enumerate(values) if v is not None and v in evaluator.active]
-    outputs, pullback = numpy.linearize(node.op.name, node.attrs, inputs, wrt)
+    outputs, pullback = numpy.linearize(node.op.name, evaluator.program.attrs(node), inputs, wrt)
     results = [(node, i) for i in range(len(outputs))]
     gradients: list[np.ndarray | None] = []
     if wrt and node.op.differentiable and any(v in grads for v in results):

@@ -17,7 +17,7 @@ from metaop.errors import GraphError, UsageError
 from metaop.graph.nodes import Node, Operator, Variable
 from metaop.graph.plan import NativeCache
 from metaop.graph.program import Program, Value, value_of
-from metaop.graph.session import fed_types, signature
+from metaop.graph.session import deciding, fed_types, signature
 from metaop.graph.trace import ABSENT, Trace, active_values, single_step, single_steps
 
 __all__ = ["Evaluator", "Outcome", "Side", "distance"]
@@ -79,7 +79,7 @@ class Evaluator:
             raise UsageError(f"the target is a node; got {target!r}")
         nodes, arrays, _ = signature((target,), feed_dict)
         self.target = value_of(target)
-        self.program = Program((target,), fed_types(nodes, arrays), seed)
+        self.program = Program((target,), fed_types(nodes, arrays), seed, deciding(nodes, arrays))
         self._feeds = dict(zip(nodes, arrays, strict=True))
         self._natives = NativeCache()
         _unique_names(self.program.order)
@@ -164,7 +164,7 @@ def run_local(
 ) -> LocalResult:
     """Compute one node on ``backend`` with the inputs and incoming gradients of a finished run."""
     program = evaluator.program
-    step = single_step(node, backend)
+    step = single_step(program, node, backend)
     local = Trace(program, NativeCache())
     for value in step.inputs:
         if value is not ABSENT:

@@ -5,14 +5,14 @@ words.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from metaop.backends import canonical
 from metaop.errors import UsageError, UserError
-from metaop.graph.nodes import Constant, Node, Operator, RandomData, weak_constant
+from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, weak_constant
 from metaop.ops import REGISTRY, MetaOp
 from metaop.types import TensorType
 
@@ -30,7 +30,8 @@ def apply(
     """The node (or, for several outputs, the tuple of nodes) of ``op`` applied to ``inputs``.
 
     ``mo.<op>(...)`` is this with the operator filled in; importers and generators, which have the name as data, call it
-    directly.
+    directly. An attribute may be a node too, such as a shape computed from that of another tensor: its value is
+    computed by the references before the run, from the types of what is fed and from the data that it depends on.
 
     >>> import metaop as mo
     >>> apply("relu", [mo.Placeholder(shape=(2,), dtype="float32")]).shape
@@ -45,18 +46,53 @@ def apply(
     if backend is not None:
         canonical(backend)
     try:
-        full = op.complete(attrs or {})
+        given_attrs, open = _split_attrs(op, attrs or {})
+        full = op.complete(given_attrs, open)
         op.check_count(len(inputs))
         nodes = _as_nodes(op, inputs)
-        types = op.infer([None if n is None else n.type for n in nodes], full)
+        known = [None if n is None else n.type for n in nodes]
+        types = op.open_types(known) if open else op.infer(known, full)
     except UserError as error:
         given = ", ".join("-" if not isinstance(n, Node) else f"{n.name}: {n.type}" for n in inputs)
         raise type(error)(f"{where}: {error} (inputs: {given or 'none'})") from None
-    node = Operator(op, (), full, types, name)
+    node = Operator(op, (), full, types, name, open)
+    mark_deciding(open.values())
     node._inputs = _with_random(op, nodes, full, node.name)
     if backend is not None:
         node.backend = backend
     return node if node.results == (node,) else node.results
+
+
+def _split_attrs(op: MetaOp, attrs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Node]]:
+    """Attributes given as data, and those given as nodes, which are computed when the graph is run."""
+    given: dict[str, Any] = {}
+    open: dict[str, Node] = {}
+    for name, value in attrs.items():
+        if isinstance(value, Constant) and not value.weak:
+            given[name] = value.value.tolist()
+        elif isinstance(value, Node) and name in op.attrs:
+            if value.type.rank is not None and value.type.rank > 1:
+                raise UsageError(
+                    f"{op.name}: attribute {name!r} is a number or a vector; got {value.name}: {value.type}"
+                )
+            open[name] = value
+        else:
+            given[name] = value
+    return given, open
+
+
+def mark_deciding(sources: Iterable[Node]) -> None:
+    """Mark the placeholders whose data, and not only whose types, ``sources`` are computed from."""
+    stack, seen = [n.producer for n in sources], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Placeholder):
+            node.decides = True
+        elif isinstance(node, Operator) and not node.op.types_only:
+            stack += [n.producer for n in node.inputs if n is not None]
 
 
 def _as_nodes(op: MetaOp, inputs: Sequence[Any]) -> tuple[Node | None, ...]:

@@ -214,10 +214,12 @@ class Placeholder(Node):
     <Placeholder 'x' float32[?, 3]>
     """
 
-    __slots__ = ()
+    __slots__ = ("decides",)
 
     def __init__(self, shape: Any = None, dtype: Any = None, *, name: str | None = None) -> None:
         super().__init__("placeholder", TensorType(None if dtype is None else as_dtype(dtype), as_shape(shape)), name)
+        #: whether an attribute of some operator is computed from the data, so that these are part of a run's signature
+        self.decides = False
 
 
 class Stored(Node):
@@ -327,9 +329,13 @@ class RandomData(Node):
 
 
 class Operator(Node):
-    """A meta operator applied to nodes; made by ``mo.<operator>(...)`` or by arithmetic on nodes."""
+    """A meta operator applied to nodes; made by ``mo.<operator>(...)`` or by arithmetic on nodes.
 
-    __slots__ = ("_inputs", "attrs", "op", "results", "types")
+    ``attrs`` are the attributes; those that are computed when the graph is run are in ``open`` instead, each with the
+    node that it is computed from.
+    """
+
+    __slots__ = ("_inputs", "attrs", "op", "open", "results", "types")
 
     def __init__(
         self,
@@ -338,8 +344,10 @@ class Operator(Node):
         attrs: Mapping[str, Any],
         types: tuple[TensorType, ...],
         name: str | None,
+        open: Mapping[str, Node] | None = None,
     ) -> None:
         super().__init__(op.name, types[0], name)
+        self.open = dict(open or {})
         self.op = op
         self._inputs = inputs
         self.attrs = dict(attrs)

@@ -6,16 +6,24 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from metaop.errors import CycleError
-from metaop.graph.nodes import Node
+from metaop.graph.nodes import Node, Operator
 
-__all__ = ["dependencies", "execution_order", "find"]
+__all__ = ["dependencies", "execution_order", "find", "predecessors"]
 
 
-def dependencies(node: Node) -> list[Node]:
+def predecessors(node: Node) -> list[Node]:
     """The producers that must have run before ``node``, each once, in argument order, control edges last."""
     found = {n.producer: None for n in node.inputs if n is not None}
     found.update(dict.fromkeys(node.controls))
     return list(found)
+
+
+def dependencies(node: Node) -> list[Node]:
+    """All that must be known of the graph before ``node``: its predecessors, and what open attributes come from."""
+    found = predecessors(node)
+    if isinstance(node, Operator) and node.open:
+        found += [n.producer for n in node.open.values() if n.producer not in found]
+    return list(dict.fromkeys(found))
 
 
 def execution_order(targets: Iterable[Node]) -> list[Node]:

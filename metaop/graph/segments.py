@@ -17,7 +17,7 @@ from typing import Any
 from metaop.backends import Backend
 from metaop.errors import FrameworkError, InternalError, MetaopError, UserError
 from metaop.graph.nodes import Node, Operator
-from metaop.graph.order import dependencies
+from metaop.graph.order import predecessors
 from metaop.graph.program import Program, Value, value_of
 
 __all__ = ["Segment", "Source", "cause", "explain", "failing_node", "partition"]
@@ -47,7 +47,9 @@ class Segment:
         last = {value_of(n): op for op in self.operators for n in op.inputs if n is not None}
         for node in self.operators:
             try:
-                function, keywords = backend.prepare(node.op.name, node.attrs, self.program.input_types(node))
+                function, keywords = backend.prepare(
+                    node.op.name, self.program.attrs(node), self.program.input_types(node)
+                )
             except Exception as error:
                 explained = explain(error, node, backend.spec)
                 raise explained from cause(explained, error)
@@ -73,7 +75,7 @@ class Segment:
 def partition(
     program: Program, backend_of: Callable[[Operator], Backend], cut_after: Collection[Value] = ()
 ) -> list[Segment]:
-    """The program's operators as segments, in an order that keeps one backend as long as dependencies allow.
+    """The program's operators as segments, in an order that keeps one backend as long as predecessors allow.
 
     No segment goes on past a value of ``cut_after``, so that such a value always crosses a border.
     """
@@ -117,7 +119,7 @@ def partition(
 def _operators_before(node: Operator) -> set[Operator]:
     """The operators that must have run, also those that a leaf among the inputs waits for."""
     found: set[Operator] = set()
-    stack = dependencies(node)
+    stack = predecessors(node)
     seen: set[Node] = set()
     while stack:
         needed = stack.pop()

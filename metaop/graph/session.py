@@ -155,7 +155,7 @@ class Session:
                 stale.refresh()
                 stale.epoch = now
                 return stale
-            program = Program(targets, fed_types(nodes, arrays), self.seed)
+            program = Program(targets, fed_types(nodes, arrays), self.seed, deciding(nodes, arrays))
             plan = Plan(program, self.backend_of, self._natives, [value_of(t) for t in targets])
             plan.epoch = now
             _remember(self._plans, key, plan)
@@ -169,7 +169,7 @@ class Session:
         single = isinstance(fetches, Node)
         targets: tuple[Node, ...] = (fetches,) if single else _targets(fetches)  # type: ignore[assignment]
         nodes, arrays, _ = signature(targets, feed_dict)
-        program = Program(targets, fed_types(nodes, arrays), self.seed)
+        program = Program(targets, fed_types(nodes, arrays), self.seed, deciding(nodes, arrays))
         trace = Trace(program, self._natives)
         trace.feed(dict(zip(nodes, arrays, strict=True)))
         trace.run(single_steps(program, self.backend_of), check_types=True, check_domains=True)
@@ -210,7 +210,7 @@ class Session:
             plan = self._gradient_plans.get(key)
             now = Epoch.now
             if plan is None or (plan.epoch != now and not self._holds(plan.program, plan.bindings)):
-                program = Program((target, *sources), fed_types(nodes, arrays), self.seed)
+                program = Program((target, *sources), fed_types(nodes, arrays), self.seed, deciding(nodes, arrays))
                 plan = _GradientPlan(program, target, sources, self.backend_of, by_node=self.check_domains)
                 _remember(self._gradient_plans, key, plan)
             plan.epoch = now
@@ -346,6 +346,8 @@ def signature(targets: tuple[Node, ...], feed_dict: Feeds | None) -> tuple[list[
         nodes.append(node)
         arrays.append(value)
         key += (node, value.shape, value.dtype)
+        if node.decides:
+            key.append(value.tobytes())
     if by_name and len(set(nodes)) < len(nodes):
         twice = next(n for n in nodes if nodes.count(n) > 1)
         raise FeedError(f"feed_dict: placeholder {twice.name!r} is fed twice, by name and as a node")
@@ -359,6 +361,11 @@ def _fits(declared: TensorType, array: np.ndarray) -> bool:
 
 def fed_types(nodes: Sequence[Placeholder], arrays: Sequence[np.ndarray]) -> dict[Placeholder, TensorType]:
     return {n: TensorType(a.dtype, a.shape) for n, a in zip(nodes, arrays, strict=True)}
+
+
+def deciding(nodes: Sequence[Placeholder], arrays: Sequence[np.ndarray]) -> dict[Placeholder, np.ndarray]:
+    """What is fed for placeholders that attributes are computed from."""
+    return {n: a for n, a in zip(nodes, arrays, strict=True) if n.decides}
 
 
 def _remember(plans: OrderedDict[Any, Any], key: Any, plan: Any) -> None:

@@ -34,13 +34,15 @@ class Step:
     inputs: list[Value]
     outputs: list[Value]
     function: Callable[..., tuple[Any, ...]] | None = None
+    #: those of the operator, where it is just one
+    attrs: Mapping[str, Any] = field(default_factory=dict)
 
     def forward(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs."""
         if self.function is not None:
             return self.function(*tensors)
         node = self.operators[0]
-        return self.backend.call(node.op.name, node.attrs, list(tensors))
+        return self.backend.call(node.op.name, self.attrs, list(tensors))
 
     def linearize(self, tensors: Sequence[Any], wrt: Sequence[int]) -> tuple[tuple[Any, ...], Pullback]:
         """The outputs, and the pullback to the inputs at ``wrt``.
@@ -57,7 +59,7 @@ class Step:
             outputs, pullback = self.backend.linearize_segment(with_inputs, list(tensors), wrt)
             return outputs[: len(self.outputs)], pullback
         node = self.operators[0]
-        return self.backend.linearize(node.op.name, node.attrs, list(tensors), wrt)
+        return self.backend.linearize(node.op.name, self.attrs, list(tensors), wrt)
 
     def explain(self, error: Exception) -> MetaopError:
         """What to raise for an exception out of this step."""
@@ -72,15 +74,15 @@ class Step:
 ABSENT: Value = (None, 0)  # type: ignore[assignment]
 
 
-def single_step(node: Operator, backend: Backend) -> Step:
+def single_step(program: Program, node: Operator, backend: Backend) -> Step:
     """The step that computes just this operator."""
     inputs = [ABSENT if n is None else value_of(n) for n in node.inputs]
-    return Step(backend, [node], inputs, [(node, i) for i in range(len(node.types))])
+    return Step(backend, [node], inputs, [(node, i) for i in range(len(node.types))], attrs=program.attrs(node))
 
 
 def single_steps(program: Program, backend_of: Callable[[Operator], Backend]) -> list[Step]:
     """One step per operator."""
-    return [single_step(node, backend_of(node)) for node in program.operators]
+    return [single_step(program, node, backend_of(node)) for node in program.operators]
 
 
 def segment_steps(segments: Iterable[Segment]) -> list[Step]:
@@ -93,7 +95,7 @@ def segment_steps(segments: Iterable[Segment]) -> list[Step]:
                 Step(backend, segment.operators, segment.inputs, segment.outputs, segment.straight_line(backend))
             )
         else:
-            steps += [single_step(node, backend) for node in segment.operators]
+            steps += [single_step(segment.program, node, backend) for node in segment.operators]
     return steps
 
 
@@ -258,9 +260,12 @@ class Trace:
         what = f"node {node.name!r} ({node.op.name})" if step.function is None else f"{len(step.operators)} nodes"
         if isinstance(error, MetaopError) and not isinstance(error, FrameworkError):
             return type(error)(f"gradient of {what} on {step.backend.spec}: {error}")
-        detail = str(error) if isinstance(error, MetaopError) else f"{type(error).__name__}: {error}"
+        place = f"the gradient of {what} failed on {step.backend.spec}"
+        if isinstance(error, FrameworkError):
+            # Kept as it is: that a worker died or hung is not the same as that it raised.
+            return error.locate(place, node.name, node.op.name, step.backend.spec)
         return FrameworkError(
-            f"the gradient of {what} failed on {step.backend.spec}: {detail}",
+            f"{place}: {getattr(error, 'kind', type(error).__name__)}: {error}",
             node=node.name,
             op=node.op.name,
             backend=step.backend.spec,

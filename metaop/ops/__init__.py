@@ -12,6 +12,7 @@ from metaop.ops import (
     pooling,
     recurrent,
     reduction,
+    shapes,
 )
 from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
 
@@ -31,4 +32,5 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "shapes",
 ]

@@ -12,7 +12,7 @@ from metaop.ops.domain import positive, reals
 from metaop.ops.rules import elementwise
 from metaop.ops.samples import SPECIAL, binary_samples, unary_samples
 from metaop.ops.spec import meta_op
-from metaop.types import ANY, FLOATING, NUMERIC, SIGNED
+from metaop.types import ANY, FLOATING, INTEGER, NUMERIC, SIGNED
 
 # -- two tensors ------------------------------------------------------------------------------------------------------
 
@@ -77,6 +77,39 @@ def div_vjp(m, g, out, x, y):
 
 
 binary_samples(div)
+
+
+@meta_op(
+    rule=elementwise,
+    dtypes=INTEGER,
+    domain={"x": reals(-100, 100), "y": reals(-9, 9, avoid=[0.0])},
+    nondifferentiable="its values are integers",
+)
+@np.errstate(all="ignore")
+def trunc_div(x, y):
+    """``x / y`` of integers, broadcast, rounded towards zero: what ONNX's Div is for them.
+
+    Nothing is right where ``y`` is 0: frameworks answer with a number, an exception or the end of the process.
+    """
+    quotient = np.floor_divide(x, y)
+    return np.where((np.remainder(x, y) != 0) & ((x < 0) != (y < 0)), quotient + 1, quotient).astype(x.dtype)
+
+
+@trunc_div.samples
+def trunc_div_samples(draw):
+    yield draw(x=(2, 3), y=(2, 3))
+    yield draw(x=(4, 1, 3), y=(5, 1))
+    yield draw(x=(2, 3), y=())
+    yield draw(x=(), y=())
+    yield draw(x=(0, 3), y=(1, 3))
+    yield draw(x=np.array([7, 8, 9, 0, 1, 6]), y=np.array([2, 3, 3, 5, 2, 7]))
+
+
+@trunc_div.rejects
+def trunc_div_rejects(reject):
+    yield reject(x="int64[2, 3]", y="int64[2, 4]", message="do not broadcast")
+    yield reject(x="int64[2]", y="int32[2]", message="one dtype")
+    yield reject(x="float32[2]", y="float32[2]", message="takes")
 
 
 @meta_op(rule=elementwise, dtypes=FLOATING, domain={"x": reals(0.2, 2.0)})

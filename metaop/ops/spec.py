@@ -8,10 +8,11 @@ checks, gradients, tests, tables) is derived from that object; nothing here know
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types as pytypes
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -201,6 +202,8 @@ class MetaOp:
     outputs: tuple[str, ...] | None
     nondifferentiable: str | None
     random: dict[str, Callable[..., np.ndarray]]
+    #: whether the types of the inputs determine the result, and their values do not
+    types_only: bool = False
     gradient: Vjp | None = None
     _samples: list[Callable[..., Iterator[Sample]]] = field(default_factory=list)
     _rejects: list[Callable[..., Iterator[Reject]]] = field(default_factory=list)
@@ -254,14 +257,16 @@ class MetaOp:
 
     # -- checks -----------------------------------------------------------------------------------------------------
 
-    def complete(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        """Every attribute in canonical form, defaults filled in, in declaration order."""
+    def complete(self, attrs: Mapping[str, Any], open: Collection[str] = ()) -> dict[str, Any]:
+        """Every attribute in canonical form, defaults filled in, in declaration order; those ``open`` are left out."""
         for name in attrs:
             if name not in self.attrs:
                 known = ", ".join(self.attrs) or "none"
                 raise AttributeValueError(f"{self.name} has no attribute {name!r}; its attributes: {known}")
         full = {}
         for name, attr in self.attrs.items():
+            if name in open:
+                continue
             if name in attrs:
                 full[name] = attr.accept(self.name, attrs[name])
             elif attr.required:
@@ -312,6 +317,23 @@ class MetaOp:
         ]
         result = self.rule(*filled, **attrs)
         return result if isinstance(result, tuple) else (result,)
+
+    def open_types(self, types: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
+        """What is known of the outputs while an attribute is not: how many there are, and their dtypes."""
+        if self.outputs is None:
+            raise UsageError(f"{self.name}: its attributes say how many outputs it has; give them as numbers")
+        main = next((t.dtype for i, t in enumerate(types) if t and self.param_at(i).name not in self.also), None)
+        return tuple(TensorType(main if dtype is None else dtype) for dtype in self._output_dtypes)
+
+    @functools.cached_property
+    def _output_dtypes(self) -> tuple[np.dtype | None, ...]:
+        """The dtype of each output, as the first sample shows it; ``None`` where it is that of the main tensors."""
+        sample = next(s for s in self.all_samples() if not s.special)
+        found = []
+        for main in sorted(self.dtypes, key=lambda d: (d.kind != "f", d.itemsize))[:2]:
+            types = [None if a is None else TensorType(a.dtype, a.shape) for a in sample.inputs(main)]
+            found.append([t.dtype for t in self.infer(types, sample.attrs)])
+        return tuple(a if a == b else None for a, b in zip(found[0], found[-1], strict=True))
 
     # -- the parts of a declaration that do not fit in the decorator ------------------------------------------------
 
@@ -386,6 +408,7 @@ def meta_op(
     outputs: tuple[str, ...] | None = ("y",),
     nondifferentiable: str | None = None,
     random: Mapping[str, Callable[..., np.ndarray]] | None = None,
+    types_only: bool = False,
 ) -> Callable[[Callable[..., Any]], MetaOp]:
     """Declare a meta operator; see this module's docstring for what the decorated function says by itself.
 
@@ -393,6 +416,7 @@ def meta_op(
     of their own. ``rule(*types, **attrs)`` gives the output types and raises where shapes do not fit. ``outputs``
     names the outputs, or is ``None`` where their number depends on the arguments. ``random`` says, for an optional
     tensor that is random data (a dropout mask), how metaop draws it: ``fn(rng, *types, **attrs) -> array``.
+    ``types_only`` says that nothing but the types of the inputs counts, as for the shape of a tensor.
     """
 
     def declare(function: Callable[..., Any]) -> MetaOp:
@@ -415,6 +439,7 @@ def meta_op(
             outputs=outputs,
             nondifferentiable=nondifferentiable,
             random=dict(random or {}),
+            types_only=types_only,
         )
         if op.name in REGISTRY:
             raise InternalError(f"meta operator {op.name!r} is declared twice")

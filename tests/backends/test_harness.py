@@ -335,10 +335,13 @@ def test_rows_name_operators_and_backends_that_exist():
         assert row.check in ("forward", "gradient", "exact"), row
 
 
-def test_a_missing_framework_fails(monkeypatch):
+def test_a_missing_framework_fails(monkeypatch, tmp_path):
     """Without the framework a backend's tests raise: nothing turns that into a skip."""
     from metaop.backends import catalog
 
+    # Other tests make environments of their own, in which the framework would be found.
+    monkeypatch.setenv("METAOP_HOME", str(tmp_path))
+    monkeypatch.delenv(catalog.CREATE, raising=False)
     monkeypatch.setattr(catalog, "installed_version", lambda entry: None)
     monkeypatch.setattr(catalog, "_loaded", {})
     with pytest.raises(MissingFrameworkError):

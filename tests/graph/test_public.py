@@ -34,6 +34,8 @@ NAMES = [
     "InternalError",
     "MetaOp",
     "MetaopError",
+    "Model",
+    "ModelError",
     "Node",
     "Operator",
     "Placeholder",
@@ -47,6 +49,7 @@ NAMES = [
     "backends",
     "derive",
     "errors",
+    "from_onnx",
     "graph",
     "ops",
 ]

@@ -49,3 +49,6 @@ def cast(x, *, to):
     if to.name not in DTYPES:
         raise UnsupportedOpError("mxnet has no tensors of {}".format(to.name))
     return x.astype(to)
+
+
+bind.unsupported("trunc_div", reason="MXNet divides integers as floating numbers")

@@ -12,6 +12,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     pooling,
     recurrent,
     reduction,
+    shapes,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import node
+from metaop.backends.onnxruntime.graph import OPSET, node
 
 bind.rename(
     {
@@ -11,6 +11,7 @@ bind.rename(
         "subtract": node("Sub"),
         "multiply": node("Mul"),
         "div": node("Div"),
+        "trunc_div": node("Div"),
         "pow": node("Pow"),
         "maximum": node("Max"),
         "minimum": node("Min"),
@@ -53,4 +54,5 @@ def clip(o, x, *, min, max):
 
 @bind
 def cast(o, x, *, to):
-    return o.Cast(x, to=to, saturate=1)
+    # Saturation, which concerns eight-bit floats only, came with opset 19.
+    return o.Cast(x, to=to, saturate=1) if OPSET >= 19 else o.Cast(x, to=to)

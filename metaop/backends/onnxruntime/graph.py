@@ -27,7 +27,7 @@ RUNTIME = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
 #: From which ONNX Runtime on, which opset and IR version are written. 21 is the oldest opset in which every operator
 #: used here has its present meaning, so that results of different releases compare like with like; releases that do
 #: not know it get the newest that they know, and lack what came later.
-_OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 15), 19, 9))
+_OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 16), 19, 9), ((1, 15), 18, 8))
 OLDEST_RUNTIME = _OPSETS[-1][0]
 OPSET, IR_VERSION = next((row[1:] for row in _OPSETS if row[0] <= RUNTIME), _OPSETS[-1][1:])
 

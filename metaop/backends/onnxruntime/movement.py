@@ -3,6 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
+from metaop.backends.onnxruntime.elementwise import cast
 from metaop.backends.onnxruntime.graph import NoKernel, node
 
 bind.rename(
@@ -81,7 +82,7 @@ def scatter_add(o, indices, updates, *, axis, size):
     zeros = o.Expand(o.constant(0, updates.dtype), (size,) + tuple(updates.shape[a] for a in rest))
     total = o.ScatterND(
         zeros,
-        o.Unsqueeze(o.Cast(indices, to=np.dtype(np.int64), saturate=1), (-1,)),
+        o.Unsqueeze(cast(o, indices, to=np.dtype(np.int64)), (-1,)),
         o.Transpose(updates, perm=moved + rest),
         reduction="add",
     )

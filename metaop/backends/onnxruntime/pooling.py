@@ -1,7 +1,7 @@
 """Pooling."""
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import node
+from metaop.backends.onnxruntime.graph import OPSET, node
 
 bind.rename({"global_average_pool": node("GlobalAveragePool"), "global_max_pool": node("GlobalMaxPool")})
 
@@ -32,9 +32,9 @@ def max_pool3d(o, x, *, kernel_shape, strides, pads, dilations, ceil_mode):
 
 
 def _average_pool(o, x, kernel_shape, **attributes):
-    return o.AveragePool(
-        x, auto_pad="NOTSET", dilations=(1,) * len(kernel_shape), kernel_shape=kernel_shape, **attributes
-    )
+    if OPSET >= 19:  # before, it had no dilations
+        attributes["dilations"] = (1,) * len(kernel_shape)
+    return o.AveragePool(x, auto_pad="NOTSET", kernel_shape=kernel_shape, **attributes)
 
 
 @bind

@@ -39,6 +39,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     pooling,
     recurrent,
     reduction,
+    shapes,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402
 

@@ -50,6 +50,11 @@ def div(x, y):
 
 
 @bind
+def trunc_div(x, y):
+    return tf.raw_ops.TruncateDiv(x=x, y=y)
+
+
+@bind
 def pow(x, y):
     return tf.raw_ops.Pow(x=x, y=y)
 

@@ -5,7 +5,7 @@ import builtins
 import numpy as np
 import tensorflow as tf
 
-from metaop.backends.tensorflow.bindings import bind
+from metaop.backends.tensorflow.bindings import RELEASE, bind
 
 
 def product(sizes):
@@ -52,7 +52,8 @@ def expand(x, *, shape):
     own = (1,) * (rank - len(x.shape)) + tuple(x.shape)
     wanted = (1,) * (rank - len(shape)) + tuple(shape)
     sizes = [a if b == 1 else b for a, b in zip(own, wanted)]
-    return tf.broadcast_to(x, np.array(sizes, np.int64))
+    # In old releases the gradient takes int32 only.
+    return tf.broadcast_to(x, np.array(sizes, np.int64 if RELEASE >= (2, 4) else np.int32))
 
 
 @bind

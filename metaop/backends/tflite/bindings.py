@@ -6,6 +6,7 @@ What depends on shapes or dtypes is not listed here: there converter or kernel r
 import tensorflow as tf
 
 from metaop.backends.bind import Binding, Bindings
+from metaop.backends.tensorflow.bindings import RELEASE
 from metaop.backends.tensorflow.bindings import bind as tensorflow
 from metaop.errors import UnsupportedOpError
 
@@ -13,6 +14,7 @@ bind = Bindings("tflite")
 
 UNSUPPORTED = {
     "erf": "it has no builtin kernel for TensorFlow's Erf",
+    "trunc_div": "it has no builtin kernel for TensorFlow's TruncateDiv",
     "max_pool3d": "it has no builtin kernel for TensorFlow's MaxPool3D",
     "average_pool3d": "it has no builtin kernel for TensorFlow's AvgPool3D",
 }
@@ -44,6 +46,21 @@ def equal(x, y):
         # To the kernel these are quantised numbers; without a scale it ends the process.
         raise UnsupportedOpError("its kernel compares no plain uint8; cast them first")
     return tensorflow.table["equal"].function(x, y)
+
+
+@bind
+def shape_of(x, *, start, end):
+    if len(x.shape[start:end]) == 0:
+        raise UnsupportedOpError("its interpreter hands out no empty tensors, and here no sizes are asked for")
+    return tensorflow.table["shape_of"].function(x, start=start, end=end)
+
+
+if RELEASE < (2, 2):
+
+    @bind
+    def inv(x):
+        # What later converters make of TensorFlow's Reciprocal, which this one does not know.
+        return tf.ones_like(x) / x
 
 
 def logical(name):

@@ -35,24 +35,29 @@ class Model:
         try:
             with _converting, _without_noise():
                 graph, module, many = _trace(binding, attrs, types)
-                interpreter = _load(_convert(graph, module))
+                content = _convert(graph, module)
+                interpreter = _load(content)
             # With nothing held back: should a kernel end the process, what it says last must be seen.
             _try(interpreter)
+            stale = _convolves(graph.graph) and _keeps_weights(interpreter, _load(content))
         except _Refusal as refusal:
             given = ", ".join("-" if t is None else "{}{}".format(t[0].name, list(t[1])) for t in types)
             raise UnsupportedOpError("tflite does not compute {}({}): {}".format(binding.op, given, refusal)) from None
-        # By name, because an input that the operator ignores may be gone.
-        inputs = sorted((int(d["name"].rpartition("_")[2]), d["index"]) for d in interpreter.get_input_details())
-        get = interpreter.get_tensor
-        outputs = [(get if len(d["shape"]) else _as_array(get), d["index"]) for d in interpreter.get_output_details()]
-        self.run = _runner(interpreter, inputs, outputs, many, len(types))
+        self.run = _runner(interpreter, many, len(types))
+        if stale:
+            # With a new interpreter each time, which takes a millisecond.
+            self.run = lambda *arrays: _runner(_load(content), many, len(types))(*arrays)
 
 
-def _runner(interpreter, inputs, outputs, many, count):
+def _runner(interpreter, many, count):
     """A function on arrays, as short as the number of inputs and outputs allows: it is called a million times.
 
     What it returns are copies: the next call does not change what this one gave.
     """
+    # By name, because an input that the operator ignores may be gone.
+    inputs = sorted((int(d["name"].rpartition("_")[2]), d["index"]) for d in interpreter.get_input_details())
+    get = interpreter.get_tensor
+    outputs = [(get if len(d["shape"]) else _as_array(get), d["index"]) for d in interpreter.get_output_details()]
     lock, give, invoke = threading.Lock(), interpreter.set_tensor, interpreter.invoke
     take, output = outputs[0]
     order = [position for position, _ in inputs]
@@ -180,9 +185,29 @@ def _try(interpreter):
         raise _Refusal(_one_line(error)) from error
 
 
+def _convolves(graph):
+    return any(node.type.startswith("Conv") for node in graph.get_operations())
+
+
+def _keeps_weights(used, fresh):
+    """Whether a convolution that has run computes something else than one that has not.
+
+    Kernels of TensorFlow 2.0 transpose the weights once, at the first run, even where they are an input.
+    """
+    found = []
+    for interpreter in (used, fresh):
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], np.ones(detail["shape"], detail["dtype"]))
+        interpreter.invoke()
+        found.append([interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()])
+    return any(not np.array_equal(a, b) for a, b in zip(*found))
+
+
 def _reason(message):
     """What the converter's long message comes down to."""
     missing = re.findall(r"^\ttf\.(\w+\(.*?\)) -> ", message, re.MULTILINE)
+    # Before TensorFlow 2.2 the converter is another program, whose whole output this is.
+    missing += re.findall(r"will need custom implementations: (.+?)\.\s", message)
     if missing:
         return "it has no builtin kernel for TensorFlow's {}".format(", ".join(sorted(set(missing))))
     errors = re.findall(r"error: (.+)", message)

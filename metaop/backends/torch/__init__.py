@@ -12,6 +12,7 @@ from metaop.backends.torch import (
     pooling,
     recurrent,
     reduction,
+    shapes,
 )
 from metaop.backends.torch.adapter import TorchBackend
 
@@ -28,6 +29,7 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "shapes",
 ]
 
 BACKEND = TorchBackend

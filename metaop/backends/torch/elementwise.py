@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from metaop.backends.torch.bindings import bind
+from metaop.backends.torch.bindings import VERSION, bind
 
 bind.rename(
     {
@@ -31,6 +31,16 @@ bind.rename(
         "round": torch.round,
     }
 )
+
+
+if VERSION >= (1, 8):
+
+    @bind
+    def trunc_div(x, y):
+        return torch.div(x, y, rounding_mode="trunc")
+
+else:
+    bind.unsupported("trunc_div", reason="PyTorch has it from 1.8 on, this is " + torch.__version__)
 
 
 @bind

@@ -17,6 +17,7 @@ import numpy as np
 
 import metaop as mo
 from benchmarks.models import mobilenet
+from metaop.backends import Backend, get
 
 MEGABYTES = 64
 
@@ -26,12 +27,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.isolation", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repetitions, and a small image")
     quick = parser.parse_args(arguments).quick
+    sides()
     report = {**small_call(200 if quick else 5000), **large_tensor(3 if quick else 15)}
     report.update(network(64 if quick else 224, 3 if quick else 20))
     for name, value in report.items():
         print(f"{name:<32}{value:>10.3f}")
     print(json.dumps(report))
     return 0
+
+
+def sides() -> tuple[Backend, Backend]:
+    """The same framework in this process and in a worker; a baseline that is itself a worker would prove anything."""
+    here, there = get("torch"), get("isolated:torch")
+    if not here.in_process or there.in_process or here.version() != there.version():
+        raise SystemExit(
+            f"nothing to compare: 'torch' ({here.version()}, {'here' if here.in_process else 'in a worker'}) and "
+            f"'isolated:torch' ({there.version()}) must be one release, in and out of this process. Install torch here"
+        )
+    return here, there
 
 
 def alternating(first: Callable[[], Any], second: Callable[[], Any], rounds: int) -> tuple[float, float]:
@@ -69,31 +82,42 @@ def small_call(rounds: int) -> dict[str, float]:
     """One addition at [1, 100]."""
     x = mo.Placeholder(shape=(1, 100), dtype="float32")
     y = mo.add(x, mo.Variable(np.ones((1, 100), "float32")))
-    here, there = mo.Session("torch"), mo.Session("isolated:torch")
+    here, there = map(mo.Session, sides())
     feed = {x: np.ones((1, 100), "float32")}
     inside, apart = alternating(lambda: here.run(y, feed), lambda: there.run(y, feed), rounds)
     return {"small_call_added_us": (apart - inside) * 1e6, "small_call_in_process_us": inside * 1e6}
 
 
 def large_tensor(rounds: int) -> dict[str, float]:
-    """A tensor of 64 MB: in only, and in and out again; the operator's own time is taken off."""
+    """A tensor of 64 MB: into the worker with an operator that looks at its corner; and fetched from the worker."""
+    _, worker = sides()
     side = int((MEGABYTES * 2**20 / 4) ** 0.5)
-    x = mo.Placeholder(shape=(side, side), dtype="float32")
-    corner, whole = mo.slice(x, starts=(0, 0), ends=(1, 1)), mo.negative(x)
-    feed = {x: np.ones((side, side), "float32")}
-    here, there = mo.Session("torch"), mo.Session("isolated:torch")
-    _, into = alternating(lambda: None, lambda: there.run(corner, feed), rounds)
-    inside, both = alternating(lambda: here.run(whole, feed), lambda: there.run(whole, feed), rounds)
-    out = max(both - inside - into, 1e-9)
+    data = np.ones((side, side), "float32")
+    corner = {"starts": (0, 0), "ends": (1, 1), "axes": None, "steps": None}
+    into, out = [], []
+    for number in range(-2, rounds):
+        start = time.perf_counter()
+        worker.call("slice", corner, [worker.from_numpy(data)])
+        sent = time.perf_counter() - start
+        (held,) = worker.call("negative", {}, [worker.from_numpy(data)])
+        start = time.perf_counter()
+        worker.to_numpy(held)
+        fetched = time.perf_counter() - start
+        if number >= 0:
+            into.append(sent)
+            out.append(fetched)
     size = MEGABYTES * 2**20 / 1e9
-    return {"into_worker_gb_per_s": size / into, "out_of_worker_gb_per_s": size / out}
+    return {
+        "into_worker_gb_per_s": size / float(np.median(into)),
+        "out_of_worker_gb_per_s": size / float(np.median(out)),
+    }
 
 
 def network(size: int, rounds: int) -> dict[str, float]:
     """MobileNetV1, batch 1, all of it in a worker."""
     model = mobilenet(size=size)
     feed = {model.inputs["x"]: model.feed["x"]}
-    here, there = mo.Session("torch"), mo.Session("isolated:torch")
+    here, there = map(mo.Session, sides())
     inside, apart = in_blocks(lambda: here.run(model.output, feed), lambda: there.run(model.output, feed), rounds)
     return {"mobilenet_ratio": apart / inside, "mobilenet_in_process_ms": inside * 1e3}
 

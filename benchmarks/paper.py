@@ -545,10 +545,9 @@ def attention_case(out: Output, effort: Effort) -> None:
         "Differences from the paper: the two gradients that figure 9 prints are found again, but under each other's "
         "name: what it labels MXNet's is the exact one, which TensorFlow computes here, and the text too blames MXNet. "
         "The paper's 0.398 for the whole model is the gradient of `value` alone; by its own formula (2), the mean over "
-        "all three inputs, it is a third of that. Its MAD of 3.96 is that of the gradient of a matrix A, whose data the "
-        "text places in figure 9; the figure prints query, key and value, and neither an A nor a B. After einsum alone "
-        "is rebound the paper has 0; here the rounding of the other operators on "
-        "MXNet remains.",
+        "all three inputs, it is a third of that. Its MAD of 3.96 is that of the gradient of a matrix A, whose data "
+        "the text places in figure 9; the figure prints query, key and value, and neither an A nor a B. After einsum "
+        "alone is rebound the paper has 0; here the rounding of the other operators on MXNet remains.",
     )
     out.head("Case 1 again: a whole multi-head attention with einsum, random data")
     _examine(out, _multi_head())

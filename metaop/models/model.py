@@ -14,7 +14,7 @@ from metaop.graph.nodes import Node, Placeholder, Variable
 from metaop.graph.order import execution_order
 from metaop.graph.session import Session
 
-__all__ = ["Model"]
+__all__ = ["Model", "as_model"]
 
 
 class Model:
@@ -122,6 +122,33 @@ class Model:
         inputs = ", ".join(f"{n.name}: {n.type}" for n in self._inputs.values())
         outputs = ", ".join(f"{name}: {n.type}" for name, n in self._outputs.items())
         return f"<Model {self.name!r} ({inputs}) -> ({outputs}), {len(self._parameters)} parameters>"
+
+
+def as_model(given: Model | Node | Sequence[Node] | Mapping[str, Node]) -> Model:
+    """The model that some outputs make up: one node, several, or names and nodes; a model is returned as it is.
+
+    >>> import metaop as mo
+    >>> x = mo.Placeholder(name="x")
+    >>> as_model(mo.relu(x, name="y")).output_names
+    ['y']
+    """
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, Node):
+        given = [given]
+    if not isinstance(given, Mapping):
+        nodes = list(given)
+        if not all(isinstance(n, Node) for n in nodes):
+            raise UsageError(f"outputs are nodes, a map from names to nodes, or a model; got {given!r}")
+        names = [n.name for n in nodes]
+        if len(set(names)) < len(names):
+            raise UsageError(f"two outputs have one name; give a map from names to nodes: {names}")
+        given = dict(zip(names, nodes, strict=True))
+    strange = [v for k, v in given.items() if not isinstance(k, str) or not isinstance(v, Node)]
+    if strange:
+        raise UsageError(f"outputs are nodes, a map from names to nodes, or a model; got {strange[0]!r}")
+    inputs = [n for n in execution_order(list(given.values())) if isinstance(n, Placeholder)]
+    return Model(inputs, given)
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""The command line: ``metaop backends``, ``metaop ops``, ``metaop env``.
+"""The command line: ``metaop backends``, ``ops``, ``run``, ``localize``, ``env``.
 
 Exit codes: 0 all is well (frameworks consistent), 1 suspects found, 2 bad usage or bad input, 3 a framework failed.
 Bad input gives one line on standard error, never a traceback.

@@ -10,6 +10,7 @@ import click
 import metaop as mo
 from metaop.cli import matrix
 from metaop.cli.environments import env
+from metaop.cli.models import localize, run
 
 __all__ = ["cli"]
 
@@ -67,7 +68,8 @@ def ops(name: str | None, chosen: tuple[str, ...], family: str | None, as_json: 
         table.show()
 
 
-cli.add_command(env)
+for command in (env, run, localize):
+    cli.add_command(command)
 
 
 def _select(name: str | None, family: str | None) -> list[Any]:

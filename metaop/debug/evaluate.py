@@ -53,9 +53,9 @@ class Side:
 
 @dataclass
 class Outcome:
-    """The result of one whole run."""
+    """The result of one whole run: the value of each target, the gradient of each parameter."""
 
-    output: np.ndarray
+    outputs: list[np.ndarray]
     gradients: list[np.ndarray]
     seconds: float
     bytes: int
@@ -64,40 +64,35 @@ class Outcome:
 def distance(a: Outcome, b: Outcome) -> Distance:
     """How far two runs are apart."""
     gradient = gradient_distance(a.gradients, b.gradients) if a.gradients else None
-    return Distance(mean_absolute_distance(a.output, b.output), gradient)
+    output = max(mean_absolute_distance(x, y) for x, y in zip(a.outputs, b.outputs, strict=True))
+    return Distance(output, gradient)
 
 
 class Evaluator:
-    """Runs one target on one set of feeds, forward and backward, under any map from nodes to backends.
+    """Runs some targets on one set of feeds, forward and backward, under any map from nodes to backends.
 
-    Gradients are taken with respect to every floating variable that the target depends on differentiably; a target
-    that is not a scalar is projected on a random vector drawn from ``seed``.
+    Gradients are taken with respect to every floating variable that a target depends on differentiably; a target
+    that is not a scalar is projected on a random vector drawn from ``seed``, and several targets are added.
     """
 
-    def __init__(self, target: Node, feed_dict: Mapping[Any, Any] | None, seed: int, gradients: bool) -> None:
-        if not isinstance(target, Node):
-            raise UsageError(f"the target is a node; got {target!r}")
-        nodes, arrays, _ = signature((target,), feed_dict)
-        self.target = value_of(target)
-        self.program = Program((target,), fed_types(nodes, arrays), seed, deciding(nodes, arrays))
+    def __init__(
+        self, targets: Sequence[Node], feed_dict: Mapping[Any, Any] | None, seed: int, gradients: bool
+    ) -> None:
+        nodes, arrays, _ = signature(tuple(targets), feed_dict)
+        self.targets = [value_of(target) for target in targets]
+        self.program = Program(targets, fed_types(nodes, arrays), seed, deciding(nodes, arrays))
         self._feeds = dict(zip(nodes, arrays, strict=True))
         self._natives = NativeCache()
         _unique_names(self.program.order)
         variables: list[Value] = [(n, 0) for n in self.program.order if isinstance(n, Variable)]
         floating = [v for v in variables if self.program.types[v].dtype.kind == "f"]  # type: ignore[union-attr]
-        declared = self.program.types[self.target]
-        smooth = declared.dtype is not None and declared.dtype.kind == "f"
+        smooth = {v for v in self.targets if self.program.types[v].dtype.kind == "f"}  # type: ignore[union-attr]
         self.parameters = [
-            v for v in floating if gradients and smooth and self.target in active_values(self.program, [v])
+            v for v in floating if gradients and smooth and not smooth.isdisjoint(active_values(self.program, [v]))
         ]
         self.active = active_values(self.program, self.parameters)
-        rng = np.random.default_rng([seed, 0x6D65746F])
-        shape = () if declared.shape is None else declared.shape
-        self.incoming = (
-            np.ones((), declared.dtype)
-            if shape == () or not smooth
-            else rng.standard_normal(shape).astype(declared.dtype)  # type: ignore[arg-type]
-        )
+        self._smooth = [v for v in dict.fromkeys(self.targets) if v in smooth]
+        self._seed = seed
 
     def trace(self, backend_of: Callable[[Operator], Backend]) -> Trace:
         """The forward pass, node by node, each value checked against its operator's rule."""
@@ -110,23 +105,36 @@ class Evaluator:
         """Output and gradients under a binding map."""
         held = resident_bytes()
         start = time.perf_counter()
-        output, gradients = self.results(self.trace(backend_of))
-        return Outcome(output, gradients, time.perf_counter() - start, max(0, resident_bytes() - held))
+        outputs, gradients = self.results(self.trace(backend_of))
+        return Outcome(outputs, gradients, time.perf_counter() - start, max(0, resident_bytes() - held))
 
-    def results(self, trace: Trace) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The target's value and the parameters' gradients of a forward pass."""
-        output = np.array(trace.array(self.target))
+    def results(self, trace: Trace) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The targets' values and the parameters' gradients of a forward pass."""
+        outputs = [np.array(trace.array(v)) for v in self.targets]
         gradients: list[np.ndarray] = []
         if self.parameters:
-            found = trace.backward({self.target: self.incoming}, set(self.parameters))
+            found = trace.backward(self.seeds(trace), set(self.parameters))
             gradients = [np.array(found[v]) if v in found else self._zeros(v) for v in self.parameters]
-        return output, gradients
+        return outputs, gradients
+
+    def seeds(self, trace: Trace) -> dict[Value, np.ndarray]:
+        """The gradient that arrives at each target: one for a scalar, a random vector otherwise."""
+        rng = np.random.default_rng([self._seed, 0x6D65746F])
+        found = {}
+        for value in self._smooth:
+            # Asked of the array, for the shapes of some results are known only then.
+            array = trace.array(value)
+            drawn = np.ones(()) if array.shape == () else rng.standard_normal(array.shape)
+            found[value] = drawn.astype(array.dtype)
+        return found
 
     def incoming_gradients(self, trace: Trace) -> dict[Value, np.ndarray]:
         """The gradient that arrives at every value of a run."""
         if not self.parameters:
             return {}
-        return trace.backward({self.target: self.incoming}, self.active) | {self.target: self.incoming}
+        seeds = self.seeds(trace)
+        # A target that others are computed from gets more than its own.
+        return seeds | trace.backward(seeds, self.active)
 
     def _zeros(self, value: Value) -> np.ndarray:
         declared = self.program.types[value]

@@ -64,7 +64,7 @@ class DebugSession:
 
     def run(
         self,
-        target: Node,
+        target: Node | Sequence[Node],
         feed_dict: Mapping[Any, Any] | None = None,
         *,
         frameworks: Sequence[Any],
@@ -72,15 +72,20 @@ class DebugSession:
     ) -> DebugReport:
         """Compare two frameworks on ``target``, node by node.
 
+        Of several targets the one that moves furthest counts, and gradients are those of their sum.
+
         ``frameworks`` are two backend specs; a map from nodes to specs, with ``None`` as the key for all other nodes,
         may stand for one. Gradients are those of every variable that the target depends on.
         """
         if isinstance(frameworks, str) or not isinstance(frameworks, Sequence) or len(frameworks) != 2:
             raise UsageError(f"frameworks are two backends, such as ['tensorflow', 'torch']; got {frameworks!r}")
+        targets = [target] if isinstance(target, Node) else list(target) if isinstance(target, Sequence) else []
+        if not targets or not all(isinstance(t, Node) for t in targets):
+            raise UsageError(f"the target is a node, or a list of nodes; got {target!r}")
         sides = Side(frameworks[0]), Side(frameworks[1])
         sweep = Sweep(
             Thresholds(self.threshold_output, self.threshold_gradient),
-            Evaluator(target, feed_dict, self.seed, gradients),
+            Evaluator(targets, feed_dict, self.seed, gradients),
             sides,
         )
         with _progress(self._progress, len(sweep.order)) as advance:
@@ -90,7 +95,7 @@ class DebugSession:
             records=sweep.records,
             frameworks=(sides[0].label, sides[1].label),
             versions=(sides[0].default.version(), sides[1].default.version()),
-            target=target.name,
+            target=", ".join(t.name for t in targets),
             parameters=[node.name for node, _ in sweep.evaluator.parameters],
             threshold_output=self.threshold_output,
             threshold_gradient=self.threshold_gradient,

@@ -44,6 +44,8 @@ class Model:
         order = execution_order(list(self._outputs.values()))
         for node in (*order, *inputs):
             self._nodes.setdefault(node.name, node)
+        #: outputs of operators that have several
+        self._results = {r.name: r for n in order for r in getattr(n, "results", ())}
         self._parameters = [node for node in order if isinstance(node, Variable)]
 
     @property
@@ -85,10 +87,10 @@ class Model:
         >>> mo.Model([x], {"y": mo.relu(x, name="act")}).node("act").op.name
         'relu'
         """
-        found = self._nodes.get(name, self._outputs.get(name))
-        if found is None:
-            raise UsageError(f"the model has no node named {name!r}{_near(name, [*self._nodes, *self._outputs])}")
-        return found
+        for names in (self._nodes, self._results, self._outputs):
+            if name in names:
+                return names[name]
+        raise UsageError(f"the model has no node named {name!r}{_near(name, [*self._nodes, *self._outputs])}")
 
     def run(
         self,
@@ -105,18 +107,29 @@ class Model:
         >>> mo.Model([x], {"y": x + 1.0}).run({"x": np.float32([1.0])}, outputs=["y"])
         {'y': array([2.], dtype=float32)}
         """
+        names = list(self._outputs) if outputs is None else list(outputs)
+        nodes = [self._outputs[name] if name in self._outputs else self.node(name) for name in names]
+        with Session(backend) as session:
+            values = session.run(nodes, self.feed_dict(feeds, nodes))
+        return dict(zip(names, values, strict=True))
+
+    def feed_dict(self, feeds: Mapping[str, Any], targets: Iterable[Node] | None = None) -> dict[Placeholder, Any]:
+        """Data by the names of the inputs as sessions take them: by node, and only what ``targets`` depend on.
+
+        >>> import metaop as mo
+        >>> x = mo.Placeholder(name="x")
+        >>> model = mo.Model([x], {"y": mo.exp(x, name="e")})
+        >>> mo.Session().run(model.node("e"), model.feed_dict({"x": [0.0]}))
+        array([1.])
+        """
         fed = {}
         for name, value in feeds.items():
             if name not in self._inputs:
                 raise FeedError(f"the model has no input named {name!r}{_near(name, self._inputs)}")
             fed[self._inputs[name]] = value
-        names = list(self._outputs) if outputs is None else list(outputs)
-        nodes = [self._outputs[name] if name in self._outputs else self.node(name) for name in names]
         # Inputs that nothing of this run depends on may be fed all the same.
-        needed = set(execution_order(nodes))
-        with Session(backend) as session:
-            values = session.run(nodes, {node: value for node, value in fed.items() if node in needed})
-        return dict(zip(names, values, strict=True))
+        needed = set(execution_order(self.outputs if targets is None else list(targets)))
+        return {node: value for node, value in fed.items() if node in needed}
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{n.name}: {n.type}" for n in self._inputs.values())

@@ -892,14 +892,32 @@ def test_other_bad_usage() -> None:
     nodes = chain()
     with pytest.raises(UnknownBackendError):
         session().run(nodes["loss"], frameworks=["numpy", "nunpy"])
-    with pytest.raises(UsageError, match="the target is a node"):
-        session().run([nodes["loss"]], frameworks=["numpy", "numpy"])
+    for wrong in ([], "loss", [nodes["loss"], "loss"], None):
+        with pytest.raises(UsageError, match="the target is a node"):
+            session().run(wrong, frameworks=["numpy", "numpy"])
     x = mo.Placeholder(name="x")
     with pytest.raises(FeedError, match="'x'"):
         session().run(mo.tanh(x), frameworks=["numpy", "numpy"])
     twice = mo.tanh(mo.tanh(nodes["w"], name="twin"), name="twin")
     with pytest.raises(GraphError, match="two operators are named 'twin'"):
         session().run(twice, frameworks=["numpy", "numpy"])
+
+
+def test_several_targets() -> None:
+    """A fault is found whichever target it reaches, and one target in a list is that target."""
+    w = mo.Variable([0.3, -0.7], name="w")
+    first, second = mo.tanh(w, name="first"), mo.exp(w, name="second")
+    both = mo.multiply(first, second, name="both")
+    mo.derive("numpy", name="numpy-targets", forward={"exp": lambda x: np.exp(x) + np.float32(0.01)})
+    pair = ["numpy", "numpy-targets"]
+    alone = session().run(first, frameworks=pair)
+    assert alone.consistent
+    for targets in ([first, second], [second, first], [first, both], [both, second]):
+        report = session().run(targets, frameworks=pair)
+        assert [r.node for r in report.suspects] == ["second"]
+        assert {r.node for r in report.records} == {n.name for n in targets} | {"first", "second"}
+    (one,), (listed,) = (session().run(t, frameworks=pair).records for t in (second, [second]))
+    assert (one.output_delta, one.gradient_delta) == (listed.output_delta, listed.gradient_delta)
 
 
 def test_a_target_without_operators() -> None:

@@ -51,7 +51,9 @@ NAMES = [
     "errors",
     "from_onnx",
     "graph",
+    "load",
     "ops",
+    "save",
 ]
 
 #: packages that need more than NumPy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ __all__ = [
     "as_dtype",
     "as_shape",
     "describe_dtypes",
+    "epsilon",
+    "is_floating",
+    "takes",
 ]
 
 Shape = tuple[int | None, ...]
@@ -49,18 +52,56 @@ def describe_dtypes(dtypes: Iterable[np.dtype]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
 
 
+def is_floating(dtype: np.dtype | None) -> bool:
+    """Whether values of the dtype are rounded real numbers, and so may have gradients.
+
+    >>> is_floating(np.dtype("float16")), is_floating(np.dtype("int8"))
+    (True, False)
+    """
+    # bfloat16 comes from the package ml_dtypes, and NumPy knows only that it is none of its own kinds.
+    return dtype is not None and (dtype.kind == "f" or dtype.name == "bfloat16")
+
+
+def takes(dtypes: Container[np.dtype], dtype: np.dtype) -> bool:
+    """Whether ``dtype`` is among ``dtypes``; bfloat16 goes wherever float16 does.
+
+    >>> takes(FLOATING, as_dtype("bfloat16"))
+    True
+    """
+    return dtype in dtypes or (dtype.name == "bfloat16" and np.dtype("float16") in dtypes)
+
+
+def epsilon(dtype: np.dtype) -> float:
+    """The distance from 1 to the next larger number of a floating dtype.
+
+    >>> epsilon(as_dtype("bfloat16"))
+    0.0078125
+    """
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
+
+
+def _bfloat16() -> np.dtype:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise DtypeError("bfloat16 needs the package ml_dtypes: pip install ml_dtypes") from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
 def as_dtype(dtype: Any) -> np.dtype:
     """The dtype meant by a name, a NumPy type or a NumPy dtype; byte order is always the machine's own.
 
     >>> as_dtype("float32")
     dtype('float32')
     """
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return _bfloat16()
     try:
         found = np.dtype(dtype).newbyteorder("=")
     except TypeError:
         found = None
-    if found is None or found not in ANY:
-        raise DtypeError(f"{dtype!r} is not a dtype that metaop knows; use one of {describe_dtypes(ANY)}")
+    if found is None or not takes(ANY, found):
+        raise DtypeError(f"{dtype!r} is not a dtype that metaop knows; use bfloat16, {describe_dtypes(ANY)}")
     return found
 
 

@@ -12,6 +12,7 @@ from metaop.debug.records import number
 from metaop.errors import MetaopError
 from metaop.graph.nodes import Operator
 from metaop.graph.trace import Trace
+from metaop.types import epsilon, is_floating
 
 __all__ = ["blame"]
 
@@ -59,7 +60,7 @@ def _tolerated(evaluator: Evaluator, node: Operator) -> float:
     """The relative error that rounding can explain at the node."""
     dtypes = [evaluator.program.types[node, i].dtype for i in range(len(node.types))]
     dtypes += [evaluator.program.types[n.producer, n.index].dtype for n in node.inputs if n is not None]
-    return max([_PART, *(_ROUNDINGS * float(np.finfo(d).eps) for d in dtypes if d is not None and d.kind == "f")])
+    return max([_PART, *(_ROUNDINGS * epsilon(d) for d in dtypes if d is not None and is_floating(d))])
 
 
 def _errors(
@@ -85,7 +86,7 @@ def _reference(evaluator: Evaluator, node: Operator, trace: Trace, grads: dict) 
     numpy = get("numpy")
 
     def widen(array: np.ndarray) -> np.ndarray:
-        return array.astype(np.float64) if array.dtype.kind == "f" else array
+        return array.astype(np.float64) if is_floating(array.dtype) else array
 
     values = [None if n is None else (n.producer, n.index) for n in node.inputs]
     inputs = [None if v is None else widen(trace.array(v)) for v in values]

@@ -19,6 +19,7 @@ from metaop.graph.plan import NativeCache
 from metaop.graph.program import Program, Value, value_of
 from metaop.graph.session import deciding, fed_types, signature
 from metaop.graph.trace import ABSENT, Trace, active_values, single_step, single_steps
+from metaop.types import is_floating
 
 __all__ = ["Evaluator", "Outcome", "Side", "distance"]
 
@@ -85,8 +86,8 @@ class Evaluator:
         self._natives = NativeCache()
         _unique_names(self.program.order)
         variables: list[Value] = [(n, 0) for n in self.program.order if isinstance(n, Variable)]
-        floating = [v for v in variables if self.program.types[v].dtype.kind == "f"]  # type: ignore[union-attr]
-        smooth = {v for v in self.targets if self.program.types[v].dtype.kind == "f"}  # type: ignore[union-attr]
+        floating = [v for v in variables if is_floating(self.program.types[v].dtype)]
+        smooth = {v for v in self.targets if is_floating(self.program.types[v].dtype)}
         self.parameters = [
             v for v in floating if gradients and smooth and not smooth.isdisjoint(active_values(self.program, [v]))
         ]

@@ -14,7 +14,7 @@ from metaop.backends import canonical
 from metaop.errors import UsageError, UserError
 from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, weak_constant
 from metaop.ops import REGISTRY, MetaOp
-from metaop.types import TensorType
+from metaop.types import TensorType, is_floating
 
 __all__ = ["apply"]
 
@@ -119,11 +119,11 @@ def _as_nodes(op: MetaOp, inputs: Sequence[Any]) -> tuple[Node | None, ...]:
 
 def _number(op: MetaOp, value: bool | int | float, dtype: np.dtype) -> Constant:
     fits = (
-        dtype.kind == "f"
+        is_floating(dtype)
         if isinstance(value, float)
         else dtype.kind == "b"
         if isinstance(value, bool)
-        else dtype.kind in "fiu"
+        else is_floating(dtype) or dtype.kind in "iu"
     )
     if not fits:
         raise UsageError(f"{op.name}: the number {value!r} cannot stand beside a {dtype.name} tensor; use metaop.cast")

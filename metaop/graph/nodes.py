@@ -16,7 +16,7 @@ import numpy as np
 
 from metaop.backends import canonical
 from metaop.errors import DtypeError, ShapeError, UsageError
-from metaop.types import Shape, TensorType, as_dtype, as_shape
+from metaop.types import Shape, TensorType, as_dtype, as_shape, is_floating
 
 if TYPE_CHECKING:
     from metaop.ops import MetaOp
@@ -312,7 +312,7 @@ def to_array(value: Any, dtype: Any, what: str) -> np.ndarray:
             return array.astype(np.float32)
         known = as_dtype(array.dtype)
         return array.astype(known, copy=False)
-    if array.dtype.kind != "f" and not np.array_equal(np.asarray(value), array):
+    if not is_floating(array.dtype) and not np.array_equal(np.asarray(value), array):
         raise DtypeError(f"{what}: the value does not fit {array.dtype.name} without loss")
     return array
 

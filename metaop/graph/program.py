@@ -15,7 +15,7 @@ from metaop.errors import FeedError, ShapeError, UserError
 from metaop.graph.build import resolve_weak
 from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, Stored, Variable
 from metaop.graph.order import execution_order, predecessors
-from metaop.types import TensorType, as_dtype
+from metaop.types import TensorType, as_dtype, is_floating
 
 __all__ = ["Program", "Value", "coerce", "value_of"]
 
@@ -60,7 +60,7 @@ def coerce(node: Any, value: Any) -> np.ndarray:
 def _converts(given: np.dtype, declared: np.dtype) -> bool:
     """Whether Python numbers may become ``declared``: booleans, integers and floats, upward only."""
     ranks = {"b": 0, "i": 1, "u": 1, "O": 1, "f": 2}  # integers beyond 64 bits come as objects, and overflow
-    return ranks.get(given.kind, 3) <= ranks[declared.kind]
+    return ranks.get(given.kind, 3) <= (2 if is_floating(declared) else ranks[declared.kind])
 
 
 class Program:
@@ -159,7 +159,7 @@ class Program:
         given = fed[node]
         dtype = given.dtype
         assert dtype is not None
-        if node.type.dtype is None and dtype.kind == "f" and adopted is not None:
+        if node.type.dtype is None and is_floating(dtype) and adopted is not None:
             dtype = adopted
         self.feeds[node] = dtype
         self.types[node, 0] = given.with_dtype(dtype)
@@ -218,9 +218,5 @@ def _attribute(value: np.ndarray) -> Any:
 
 def _floating_dtype(nodes: Iterable[Node]) -> np.dtype | None:
     """The floating dtype that variables, constants and declared placeholders share; ``None`` if none or several."""
-    found = {
-        n.type.dtype
-        for n in nodes
-        if isinstance(n, Stored | Placeholder) and n.type.dtype is not None and n.type.dtype.kind == "f"
-    }
+    found = {n.type.dtype for n in nodes if isinstance(n, Stored | Placeholder) and is_floating(n.type.dtype)}
     return found.pop() if len(found) == 1 else None

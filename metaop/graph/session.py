@@ -18,7 +18,7 @@ from metaop.graph.plan import NativeCache, Plan
 from metaop.graph.program import Program, Value, coerce, value_of
 from metaop.graph.segments import partition
 from metaop.graph.trace import Step, Trace, active_values, connected, segment_steps, single_steps
-from metaop.types import TensorType
+from metaop.types import TensorType, is_floating
 
 __all__ = ["Session"]
 
@@ -276,7 +276,7 @@ def check_differentiable(program: Program, target: Node, sources: Sequence[Node]
     """Refuse gradients that do not exist: of or by integers, or through operators without a gradient only."""
     for node in (target, *sources):
         dtype = program.types[value_of(node)].dtype
-        if dtype is None or dtype.kind != "f":
+        if not is_floating(dtype):
             raise GradientError(
                 f"node {node.name!r} is {program.types[value_of(node)]}: only floating values have gradients"
             )

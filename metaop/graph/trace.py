@@ -20,7 +20,7 @@ from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData
 from metaop.graph.plan import NativeCache, check_result, converter
 from metaop.graph.program import Program, Value, value_of
 from metaop.graph.segments import Segment, cause, explain, failing_node
-from metaop.types import TensorType
+from metaop.types import TensorType, is_floating
 
 __all__ = ["ABSENT", "Step", "Trace", "active_values", "segment_steps", "single_step", "single_steps"]
 
@@ -107,7 +107,7 @@ def active_values(program: Program, wrt: Collection[Value]) -> set[Value]:
             continue
         for index in range(len(node.types)):
             dtype = program.types[node, index].dtype
-            if dtype is not None and dtype.kind == "f":
+            if is_floating(dtype):
                 active.add((node, index))
     return active
 

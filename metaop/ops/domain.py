@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metaop.types import is_floating
+
 __all__ = ["Domain", "Draws", "booleans", "integers", "positive", "reals", "simplex", "unit"]
 
 
@@ -47,7 +49,7 @@ class Domain:
 
     def excludes(self, array: np.ndarray) -> str | None:
         """What in ``array`` is not valid, in words; ``None`` where all of it is."""
-        if array.dtype.kind == "f" and np.isnan(array).any():
+        if is_floating(array.dtype) and np.isnan(array).any():
             return f"{int(np.isnan(array).sum())} NaN"
         outside = (array < self.low) | (array > self.high)
         if outside.any():

@@ -12,7 +12,7 @@ from metaop.ops.domain import positive, reals
 from metaop.ops.rules import elementwise
 from metaop.ops.samples import SPECIAL, binary_samples, unary_samples
 from metaop.ops.spec import meta_op
-from metaop.types import ANY, FLOATING, INTEGER, NUMERIC, SIGNED
+from metaop.types import ANY, FLOATING, INTEGER, NUMERIC, SIGNED, is_floating
 
 # -- two tensors ------------------------------------------------------------------------------------------------------
 
@@ -496,7 +496,7 @@ def cast(x, *, to: np.dtype):
 @cast.vjp
 def cast_vjp(m, g, y, x, *, to):
     own = m.dtype(x)
-    return (m.cast(g, to=own) if own.kind == to.kind == "f" else m.zeros_like(x),)
+    return (m.cast(g, to=own) if is_floating(own) and is_floating(to) else m.zeros_like(x),)
 
 
 @cast.samples

@@ -13,7 +13,7 @@ from metaop.errors import AttributeValueError, ShapeError
 from metaop.ops.domain import Domain
 from metaop.ops.rules import broadcast_shapes, normalise_axes, normalise_axis, unify_size
 from metaop.ops.spec import meta_op
-from metaop.types import ANY, INDEX, NUMERIC, Ints
+from metaop.types import ANY, INDEX, NUMERIC, Ints, is_floating
 
 # Any integer may be an index, as far as the operator knows; those drawn for samples fit every axis of size 2 or more.
 indices_domain = Domain(spread=(-2, 1), text="indices")
@@ -659,7 +659,7 @@ def scatter_add_rejects(reject):
 def padded(x, *, pads, mode, value):
     if len(pads) % 2 or any(p < 0 for p in pads):
         raise AttributeValueError(f"pads {pads}: sizes of 0 or more, first before each axis, then after each axis")
-    if mode == "constant" and x.dtype is not None and x.dtype.kind != "f":
+    if mode == "constant" and x.dtype is not None and not is_floating(x.dtype):
         low, high = (0, 1) if x.dtype.kind == "b" else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         if not (low <= value <= high and value == int(value)):
             raise AttributeValueError(f"value {value} cannot be held by 'x' of type {x}")

@@ -20,7 +20,7 @@ import numpy as np
 
 from metaop.errors import AttributeValueError, DtypeError, InternalError, UsageError
 from metaop.ops.domain import Domain, Draws, reals
-from metaop.types import ANY, TensorType, as_dtype, describe_dtypes
+from metaop.types import ANY, TensorType, as_dtype, describe_dtypes, takes
 
 __all__ = ["REGISTRY", "Attr", "MetaOp", "Param", "Reject", "Sample", "meta_op"]
 
@@ -296,7 +296,7 @@ class MetaOp:
                 continue
             if given.dtype is None:
                 continue
-            if given.dtype not in self.dtypes_of(param):
+            if not takes(self.dtypes_of(param), given.dtype):
                 raise DtypeError(
                     f"{self.name}: argument {label!r} takes {describe_dtypes(self.dtypes_of(param))}; "
                     f"got {given}. Use metaop.cast(..., to=...) to convert"

@@ -16,7 +16,7 @@ import numpy as np
 from metaop.backends.base import Backend, Pullback
 from metaop.backends.bind import Binding, Bindings
 from metaop.backends.isolation.process import Launch, RemoteError, Worker, WorkerDied, WorkerTimeout
-from metaop.backends.isolation.protocol import encode_attrs
+from metaop.backends.isolation.protocol import encode_attrs, find_dtype
 from metaop.errors import UnsupportedOpError
 
 __all__ = ["IsolatedBackend", "RemoteTensor"]
@@ -63,6 +63,7 @@ class IsolatedBackend(Backend):
         about = self.worker.start()
         self.gradients = about["gradients"]
         self._version = about["version"]
+        self._bfloat16 = about["bfloat16"]
         self.bindings = Bindings(name)
         for op, reason in about["reasons"].items():
             self.bindings.table[op] = Binding(op, None if reason else _remote, reason=reason)
@@ -84,6 +85,8 @@ class IsolatedBackend(Backend):
         """The worker checks it when it starts."""
 
     def from_numpy(self, array: np.ndarray) -> RemoteTensor:
+        if array.dtype.kind == "V" and not self._bfloat16:
+            raise UnsupportedOpError(f"{self.name}: bfloat16 needs the package ml_dtypes in its environment")
         return RemoteTensor(next(self._numbers) * _MOST_OUTPUTS, array.dtype, array.shape, array, self._free)
 
     def to_numpy(self, tensor: RemoteTensor) -> np.ndarray:
@@ -182,7 +185,7 @@ class IsolatedBackend(Backend):
         generation = self.worker.generation
         outputs: list[Any] = []
         for index, (dtype, shape) in enumerate(answer["types"]):
-            tensor = RemoteTensor(first + index, np.dtype(dtype), tuple(shape), data.get(index), self._free)
+            tensor = RemoteTensor(first + index, find_dtype(dtype), tuple(shape), data.get(index), self._free)
             tensor.generation = generation
             outputs.append(tensor)
         for position in answer.get("absent", ()):

@@ -216,7 +216,7 @@ class Channel:
                 else:
                     chunks.append(tensor.tobytes())
                     length += tensor.nbytes
-                described.append([tensor.dtype.str, tensor.shape, number])
+                described.append([dtype_name(tensor.dtype), tensor.shape, number])
             if described or back or gone:
                 header = dict(header, tensors=described)
                 if back:
@@ -287,7 +287,7 @@ class Channel:
                 self._outbox.trim()
             tensors: List[np.ndarray] = []
             for name, shape, number in header.pop("tensors", ()):
-                dtype = np.dtype(name)
+                dtype = find_dtype(name)
                 shape = tuple(shape)
                 if number:
                     if number not in inbox.mapped:
@@ -355,6 +355,22 @@ def _count(shape: Sequence[int]) -> int:
     return count
 
 
+def dtype_name(dtype: np.dtype) -> str:
+    """What :func:`find_dtype` finds the dtype by: NumPy's own letters say of bfloat16 only how large it is."""
+    return dtype.name if dtype.kind == "V" else dtype.str
+
+
+def find_dtype(name: str) -> np.dtype:
+    """The dtype of a name."""
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ProtocolError("bfloat16 needs the package ml_dtypes in the worker's environment") from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
 def encode_attrs(attrs: Dict[str, Any]) -> Dict[str, Any]:
     """Attributes as JSON: dtypes are written ``{"dtype": name}``; sequences come back as tuples."""
     return {k: {"dtype": v.name} if isinstance(v, np.dtype) else v for k, v in attrs.items()}
@@ -362,7 +378,7 @@ def encode_attrs(attrs: Dict[str, Any]) -> Dict[str, Any]:
 
 def decode_attrs(attrs: Dict[str, Any]) -> Dict[str, Any]:
     """The inverse of :func:`encode_attrs`."""
-    return {k: np.dtype(v["dtype"]) if isinstance(v, dict) else _tuples(v) for k, v in attrs.items()}
+    return {k: find_dtype(v["dtype"]) if isinstance(v, dict) else _tuples(v) for k, v in attrs.items()}
 
 
 def _tuples(value: Any) -> Any:

@@ -5,6 +5,7 @@ answers one request at a time; tensors stay here under numbers that the other si
 """
 
 import importlib
+import importlib.util
 import mmap
 import os
 import signal
@@ -80,6 +81,7 @@ class Server:
             "pid": os.getpid(),
             "gradients": backend.gradients,
             "reasons": reasons,
+            "bfloat16": importlib.util.find_spec("ml_dtypes") is not None,
         }, []
 
     def call(self, request):
@@ -148,7 +150,7 @@ class Server:
         for number, output in enumerate(outputs, request["outputs"]):
             self.tensors[number] = output
             dtype, shape = self.backend.type_of(output)
-            types.append([dtype.str, list(shape)])
+            types.append([protocol.dtype_name(dtype), list(shape)])
             size = dtype.itemsize
             for n in shape:
                 size *= n

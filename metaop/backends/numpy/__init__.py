@@ -9,6 +9,7 @@ import numpy as np
 from metaop.backends.base import Backend
 from metaop.backends.bind import Binding, Bindings
 from metaop.ops import REGISTRY
+from metaop.types import TensorType
 
 bind = Bindings("numpy")
 for _op in REGISTRY.values():
@@ -22,6 +23,12 @@ class NumpyBackend(Backend):
     tensor_kind = "numpy"
     bindings = bind
 
+    def prepare(self, op, attrs, types):
+        function, keywords = super().prepare(op, attrs, types)
+        if types is not None and not any(t is not None and _coarse(t.dtype) for t in types):
+            return function, keywords
+        return _widened(REGISTRY[op]), keywords
+
     def version(self):
         return np.__version__
 
@@ -33,6 +40,26 @@ class NumpyBackend(Backend):
 
     def type_of(self, tensor):
         return tensor.dtype, tensor.shape
+
+
+def _coarse(dtype):
+    return dtype.name == "bfloat16"
+
+
+def _widened(op):
+    """The reference, where NumPy lacks kernels: bfloat16 is computed in float32, and the result rounded once."""
+
+    def widened(*inputs, **attrs):
+        if not any(x is not None and _coarse(x.dtype) for x in inputs):
+            return op.reference(*inputs, **attrs)
+        types = op.infer([None if x is None else TensorType(x.dtype, x.shape) for x in inputs], attrs)
+        wide = [x.astype(np.float32) if x is not None and _coarse(x.dtype) else x for x in inputs]
+        results = op.reference(*wide, **attrs)
+        if not isinstance(results, (tuple, list)):
+            return np.asarray(results).astype(types[0].dtype)
+        return tuple(np.asarray(r).astype(t.dtype) for r, t in zip(results, types))
+
+    return widened
 
 
 BACKEND = NumpyBackend

@@ -92,6 +92,10 @@ class OnnxRuntimeBackend(Backend):
     def _compile(self, op, frozen, types):
         """A function that runs the session of an operator, given as dtype and shape of each input."""
         binding = self.bindings.find(op)
+        if any(t is not None and t[0].kind == "V" for t in types):
+            raise UnsupportedOpError(
+                "onnxruntime does not compute {!r} of bfloat16: its Python interface takes no such arrays".format(op)
+            )
         o = Graph()
         inputs = [None if t is None else o.input(*t) for t in types]
         try:

@@ -58,6 +58,7 @@ class TensorflowBackend(Backend):
             and flags.c_contiguous
             and flags.writeable
             and array.size
+            and array.dtype.kind != "V"  # bfloat16: NumPy does not hand out what is no dtype of its own
             and array.__array_interface__["data"][0] % ALIGNMENT == 0
         ):
             return _from_dlpack(array.__dlpack__())

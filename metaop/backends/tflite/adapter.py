@@ -12,6 +12,7 @@ import tensorflow as tf
 from metaop.backends.base import Backend
 from metaop.backends.tflite.bindings import bind
 from metaop.backends.tflite.model import Model
+from metaop.errors import UnsupportedOpError
 
 # How many models are kept beside those that prepared calls hold; a small one takes a tenth of a megabyte.
 KEPT = 512
@@ -54,6 +55,10 @@ class TfliteBackend(Backend):
         return run, {}
 
     def _model(self, chosen, types, binding, attrs):
+        if any(t is not None and t[0].kind == "V" for t in types):
+            raise UnsupportedOpError(
+                "tflite does not compute {!r} of bfloat16: its Python interface takes no such arrays".format(chosen[0])
+            )
         key = (chosen, types)
         with self._lock:
             model = self._models.get(key)

@@ -30,13 +30,19 @@ class TorchBackend(Backend):
         self._device = torch.device(self.device)
 
     def from_numpy(self, array):
-        tensor = torch.from_numpy(array if array.flags.carray else torch_ready(array))
+        if array.dtype.kind == "V":  # bfloat16, which is no dtype of NumPy's own
+            bits = array.view(np.int16)
+            tensor = torch.from_numpy(bits if bits.flags.carray else torch_ready(bits)).view(torch.bfloat16)
+        else:
+            tensor = torch.from_numpy(array if array.flags.carray else torch_ready(array))
         return tensor if self._device is None else tensor.to(self._device)
 
     def to_numpy(self, tensor):
         try:
             return tensor.numpy()
         except (RuntimeError, TypeError):
+            if tensor.dtype is torch.bfloat16:
+                return tensor.detach().cpu().view(torch.int16).numpy().view(_numpy_dtype(torch.bfloat16))
             # Part of an autograd graph, or on another device. Asking beforehand would cost each tensor as much again.
             return tensor.detach().cpu().numpy()
 
@@ -88,5 +94,11 @@ _NUMPY_DTYPES = {}
 def _numpy_dtype(dtype):
     found = _NUMPY_DTYPES.get(dtype)
     if found is None:
-        found = _NUMPY_DTYPES[dtype] = torch.empty(0, dtype=dtype).numpy().dtype
+        if dtype is torch.bfloat16:
+            import ml_dtypes
+
+            found = np.dtype(ml_dtypes.bfloat16)
+        else:
+            found = torch.empty(0, dtype=dtype).numpy().dtype
+        _NUMPY_DTYPES[dtype] = found
     return found

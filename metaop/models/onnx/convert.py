@@ -24,6 +24,7 @@ from metaop.models.onnx import (
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import TABLE, Call, Refused, fold
+from metaop.types import is_floating
 
 __all__ = ["FAMILIES", "Converter", "convert"]
 
@@ -125,7 +126,7 @@ class Converter:
             if proto.name in self.nodes:
                 raise ModelError(f"the model has two initializers named {proto.name!r}")
             array = self.tensor(proto, f"initializer {proto.name!r}")
-            self.nodes[proto.name] = (Variable if array.dtype.kind == "f" else Constant)(array, name=proto.name)
+            self.nodes[proto.name] = (Variable if is_floating(array.dtype) else Constant)(array, name=proto.name)
             self.names.add(proto.name)
         inputs = []
         seen: set[str] = set()

@@ -101,7 +101,7 @@ def as_dtype(dtype: Any) -> np.dtype:
     except TypeError:
         found = None
     if found is None or not takes(ANY, found):
-        raise DtypeError(f"{dtype!r} is not a dtype that metaop knows; use bfloat16, {describe_dtypes(ANY)}")
+        raise DtypeError(f"{dtype!r} is not a dtype that metaop knows; use one of {describe_dtypes(ANY)}, or bfloat16")
     return found
 
 

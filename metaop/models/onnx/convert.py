@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from metaop.errors import MetaopError, ModelError
+from metaop.graph.known import Known
 from metaop.graph.nodes import Constant, Node, Placeholder, Variable
 from metaop.models.model import Model
 from metaop.models.onnx import (
@@ -23,7 +24,7 @@ from metaop.models.onnx import (
     reduction,
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
-from metaop.models.onnx.table import TABLE, Call, Refused, fold
+from metaop.models.onnx.table import FOLD_BYTES, TABLE, Call, Refused
 
 __all__ = ["FAMILIES", "Converter", "convert"]
 
@@ -57,7 +58,7 @@ class Converter:
         self.broken: set[str] = set()
         self.names: set[str] = set()
         self.unsupported: list[dict[str, Any]] = []
-        self._values: dict[Node, np.ndarray | None] = {}
+        self._known = Known(variables=True, most=FOLD_BYTES)
 
     # -- what mappings ask for ----------------------------------------------------------------------------------------
 
@@ -71,9 +72,7 @@ class Converter:
 
     def value(self, node: Node) -> np.ndarray | None:
         """The value of a node that depends on no data."""
-        if node not in self._values:
-            self._values[node] = node.value if isinstance(node, Variable | Constant) else fold(node)
-        return self._values[node]
+        return self._known.value(node)
 
     def tensor(self, proto: Any, what: str) -> np.ndarray:
         """A stored tensor as an array."""

@@ -1,9 +1,9 @@
 """ONNX's own node tests on metaop's backends: ``python -m benchmarks.onnx_suite [--backend numpy]... [-k softmax]``.
 
-Each backend runs in a process of its own. Where the importer computes the whole result (Shape, Constant), no operator is
-left for the backend: such a case says nothing about the backend and is counted as *folded*. What is not exactly expressible is *unsupported*. Where the framework raises
-instead of computing (no kernel for uint16) the case has *failed*; a *wrong* result is a bug, or rounding beyond the
-case's own tolerance.
+Each backend runs in a process of its own. Where the importer computes the whole result (Shape, Constant), no operator
+is left for the backend: such a case says nothing about the backend and is counted as *folded*. What is not exactly
+expressible is *unsupported*. Where the framework raises instead of computing (no kernel for uint16) the case has
+*failed*; a *wrong* result is a bug, or rounding beyond the case's own tolerance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is known of a value before any data is.
 
-Shape arithmetic takes sizes apart and joins them again: of ``concat(shape_of(x)[0:1], [12, -1])`` two elements are known
-although the first is not. That gives a reshape by it a rank and a size, which operators behind it need.
+Shape arithmetic takes sizes apart and joins them again: of ``concat(shape_of(x)[0:1], [12, -1])`` two elements are
+known although the first is not. That gives a reshape by it a rank and a size, which operators behind it need.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ def _from_types(node: Operator) -> tuple[Part, ...] | None:
         return ((np.array([s or 0 for s in sizes], np.int64), np.array([s is not None for s in sizes], bool)),)
     if not all(t.known for t in types):
         return None
-    return tuple(map(_whole, _call(node, [np.broadcast_to(np.zeros((), t.dtype), t.shape or ()) for t in types])))
+    shapes: list[Any] = [t.shape for t in types]
+    stand_ins = [np.broadcast_to(np.zeros((), t.dtype), s) for t, s in zip(types, shapes, strict=True)]
+    return tuple(map(_whole, _call(node, stand_ins)))
 
 
 def _partly(node: Operator, parts: Sequence[Part]) -> tuple[Part, ...] | None:
@@ -150,11 +152,11 @@ def _partly(node: Operator, parts: Sequence[Part]) -> tuple[Part, ...] | None:
                 masks[i] = value
         return tuple(zip(_call(node, values), _call(node, masks), strict=True))
     if op.name == "where":
-        return ((*_call(node, values), masks[0] & np.where(values[0], masks[1], masks[2])),)
+        return ((_call(node, values)[0], masks[0] & np.where(values[0], masks[1], masks[2])),)
     if op.name in _EACH:
         # What is unknown is any number, but for 0, by which some divide.
         filled = [np.where(mask, value, np.ones((), value.dtype)) for value, mask in parts]
-        return ((*_call(node, filled), np.logical_and.reduce(np.broadcast_arrays(*masks))),)
+        return ((_call(node, filled)[0], np.logical_and.reduce(np.broadcast_arrays(*masks))),)
     return None
 
 

@@ -44,8 +44,8 @@ class Known:
 
     >>> import metaop as mo
     >>> x = mo.Placeholder(shape=(None, 3), dtype="float32")
-    >>> Known().sizes(mo.shape_of(x) * 2)
-    (None, 6)
+    >>> Known().sizes(mo.concat(mo.shape_of(x), mo.shape_of(x)))
+    (None, 3, None, 3)
     """
 
     def __init__(self, variables: bool = False, most: int = 1 << 20) -> None:

@@ -52,6 +52,7 @@ NAMES = [
     "from_onnx",
     "graph",
     "ops",
+    "to_onnx",
 ]
 
 #: packages that need more than NumPy

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metaop.errors import MissingFrameworkError
 from metaop.models.model import Model
 
-__all__ = ["from_onnx"]
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["from_onnx", "to_onnx"]
 
 
 def from_onnx(source: str | os.PathLike[str] | bytes | Any) -> Model:
@@ -30,3 +33,25 @@ def from_onnx(source: str | os.PathLike[str] | bytes | Any) -> Model:
     from metaop.models.onnx.read import read
 
     return convert(*read(source))
+
+
+def to_onnx(
+    outputs: Any, path: str | os.PathLike[str] | None = None, *, external_data: bool | None = None
+) -> onnx.ModelProto:
+    """The graph behind ``outputs`` (a node, a list of nodes, a dict from names to nodes, or a :class:`Model`) as ONNX.
+
+    Given a ``path``, the file is written too, all of it or nothing; with ``external_data``, and in any case above 2 GB,
+    weights are put into a second file beside it. Nodes keep their names, variables become initializers, unknown sizes
+    symbolic ones, and attributes that are computed while the graph runs stay so. A meta operator that ONNX does not
+    have becomes a function of the domain ``metaop``, spelled out in ONNX's own operators; :func:`from_onnx` finds the
+    very same operators again. Backends of nodes and control edges are not part of the model.
+
+        mo.to_onnx({"y": y}, "model.onnx")
+    """
+    try:
+        from metaop.models.onnx.export import export
+    except ImportError as error:
+        raise MissingFrameworkError(
+            f"writing ONNX models needs the packages onnx and onnxruntime: pip install 'metaop[onnxruntime]' ({error})"
+        ) from None
+    return export(outputs, path, external_data)

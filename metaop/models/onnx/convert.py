@@ -11,7 +11,7 @@ import onnx
 
 from metaop.errors import MetaopError, ModelError
 from metaop.graph.known import Known
-from metaop.graph.nodes import Constant, Node, Placeholder, Variable
+from metaop.graph.nodes import Constant, Node, Operator, Placeholder, Variable
 from metaop.models.model import Model
 from metaop.models.onnx import (
     contraction,
@@ -23,6 +23,7 @@ from metaop.models.onnx import (
     recurrent,
     reduction,
 )
+from metaop.models.onnx.marks import is_own, load, refine
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import FOLD_BYTES, TABLE, Call, Refused
 
@@ -42,16 +43,17 @@ _NEVER = {
 }
 
 
-def convert(model: onnx.ModelProto, folder: Path | None) -> Model:
+def convert(model: onnx.ModelProto, folder: Path | None, initializers: Any = None) -> Model:
     """The model as a graph, or one error that lists all that cannot be expressed."""
-    return Converter(model, folder).model()
+    return Converter(model, folder, model.graph.initializer if initializers is None else initializers).model()
 
 
 class Converter:
     """The state of one conversion."""
 
-    def __init__(self, model: onnx.ModelProto, folder: Path | None) -> None:
+    def __init__(self, model: onnx.ModelProto, folder: Path | None, initializers: Any) -> None:
         self.graph = model.graph
+        self.initializers = initializers
         self.folder = folder
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
         self.nodes: dict[str, Node] = {}
@@ -116,9 +118,7 @@ class Converter:
         return Model(inputs, outputs, self.graph.name or "model")
 
     def _leaves(self) -> list[Placeholder]:
-        if self.graph.sparse_initializer:
-            raise ModelError("the model has sparse initializers, which are not supported")
-        for proto in self.graph.initializer:
+        for proto in self.initializers:
             if not proto.name:
                 raise ModelError("an initializer of the model has no name")
             if proto.name in self.nodes:
@@ -180,7 +180,7 @@ class Converter:
         opset = self.opsets.get(domain, 0)
         blocked = any(i in self.broken for i in proto.input)
         try:
-            mapping = _mapping(proto.op_type, domain, opset)
+            mapping = meta_operator if is_own(proto) else _mapping(proto.op_type, domain, opset)
             if blocked:
                 self.broken.update(filter(None, proto.output))
                 return
@@ -190,6 +190,9 @@ class Converter:
             missed = call.leftovers(len(results))
             if missed:
                 raise Refused(missed)
+            producer = results[0].producer
+            if "attributes" in call.marks and isinstance(producer, Operator) and producer.name == name:
+                producer.attrs = refine(producer.attrs, producer.dtype, call.marks["attributes"])
         except (Refused, MetaopError, ArithmeticError, TypeError, ValueError, IndexError) as error:
             # Python's own errors come from numbers that make no sense: an axis of 2 ** 63, a list of the wrong length.
             self.broken.update(filter(None, proto.output))
@@ -203,6 +206,20 @@ class Converter:
         for output, node in zip(proto.output, results, strict=False):  # optional outputs at the end may be left out
             if output:
                 self.nodes[output] = node
+
+
+def meta_operator(call: Call) -> Any:
+    """A call to a function that stands for a meta operator."""
+    inputs = call.everything()
+    attrs: dict[str, Any] = load(call.marks["attributes"])
+    names = call.marks.get("open", "").split()
+    if len(names) > len(inputs):
+        raise Refused(f"it has fewer inputs than the attributes {names}")
+    tensors, sources = inputs[: len(inputs) - len(names)], inputs[len(inputs) - len(names) :]
+    attrs.update(zip(names, sources, strict=True))
+    while tensors and tensors[-1] is None:
+        tensors.pop()
+    return call.make(call.marks["op"], *tensors, **attrs)
 
 
 def _mapping(op_type: str, domain: str, opset: int) -> Any:

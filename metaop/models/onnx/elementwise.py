@@ -157,19 +157,18 @@ def hardmax(call: Call) -> Any:
 
 @onnx_op("Dropout", until=11)
 def dropout_by_attribute(call: Call) -> Any:
-    call.attr("ratio", 0.5)
-    return call.make("dropout", call.input(0), training=False)
+    return call.make("dropout", call.input(0), ratio=call.attr("ratio", 0.5), training=False)
 
 
 @onnx_op("Dropout", since=12)
 def dropout(call: Call) -> Any:
     call.attr("seed", 0)
     x = call.input(0)
-    call.optional(1)
+    ratio = call.scalar(1, 0.5)  # of no effect outside of training
     if call.has(2) and call.constant(2).any():
         raise Refused("training mode is not supported: its random numbers are no part of the specification")
     call.optional(2)
-    y = call.make("dropout", x, training=False)
+    y = call.make("dropout", x, ratio=ratio if isinstance(ratio, float) else 0.5, training=False)
     if not call.wants(1):
         return y
     return y, call.part("mask", "expand", call.value(True, "true"), shape=call.sizes(x))

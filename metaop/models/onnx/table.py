@@ -15,6 +15,7 @@ from onnx import AttributeProto
 
 from metaop.graph.build import apply
 from metaop.graph.nodes import Constant, Node
+from metaop.models.onnx.marks import marks
 from metaop.ops import REGISTRY
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Call:
         self._seen: set[int] = set()
         self._attributes = {a.name: a for a in proto.attribute}
         self._read: set[str] = set()
+        #: what metaop's own exporter noted
+        self.marks = marks(proto)
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
@@ -105,6 +108,10 @@ class Call:
         if not self._inputs:
             raise Refused("it has no inputs")
         return [self.input(i) for i in range(len(self._inputs))]
+
+    def everything(self) -> list[Node | None]:
+        """Every input, ``None`` where one is left out."""
+        return [self.optional(i) for i in range(len(self._inputs))]
 
     def shape(self, node: Node) -> tuple[int, ...]:
         """The sizes of a node, all of which must be known."""

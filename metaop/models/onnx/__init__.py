@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from metaop.errors import MissingFrameworkError
@@ -14,11 +15,19 @@ if TYPE_CHECKING:
 __all__ = ["from_onnx", "to_onnx"]
 
 
-def from_onnx(source: str | os.PathLike[str] | bytes | Any) -> Model:
+def from_onnx(
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    constants: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Any] | None = None,
+) -> Model:
     """The model in an ONNX file (a path, the file's bytes, or an ``onnx.ModelProto``) as a graph of meta operators.
 
     Nodes keep their ONNX names. Floating initializers become variables, others constants. What metaop cannot express
     exactly is refused with one :class:`~metaop.errors.ModelError` that lists every such node.
+
+    ``constants`` gives inputs that never change, which are then no inputs of the result, and ``shapes`` says more of
+    the shapes of inputs than the file does: a branch (``If``) can be read where these decide it.
 
         model = mo.from_onnx("model.onnx")
         model.run({"input": array}, backend="torch")
@@ -32,7 +41,7 @@ def from_onnx(source: str | os.PathLike[str] | bytes | Any) -> Model:
     from metaop.models.onnx.convert import convert
     from metaop.models.onnx.read import read
 
-    return convert(*read(source))
+    return convert(*read(source), constants, shapes)
 
 
 def to_onnx(

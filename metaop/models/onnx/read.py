@@ -19,6 +19,7 @@ from onnx import TensorProto, inliner
 
 from metaop.errors import ModelError
 from metaop.models.onnx.marks import is_own
+from metaop.models.onnx.order import MOST_NESTED, subgraphs
 
 __all__ = ["DTYPES", "OLDEST_OPSET", "dtype_name", "read", "tensor"]
 
@@ -122,13 +123,12 @@ def _check(model: onnx.ModelProto) -> None:
 
 
 def _calls(nodes: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    if depth > 50:
-        raise ModelError("the model nests graphs more than 50 deep")
+    if depth > MOST_NESTED:
+        raise ModelError(f"the model nests graphs more than {MOST_NESTED} deep")
     for node in nodes:
         yield node.domain, node.op_type
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _calls(graph.node, depth + 1)
+        for graph in subgraphs(node):
+            yield from _calls(graph.node, depth + 1)
 
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -160,7 +160,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if size(model.graph.node, ()) > MOST_NODES:
         raise ModelError(f"the model unfolds to more than {MOST_NODES} nodes")
     foreign = {(n.domain, n.op_type) for n in model.graph.node if not is_own(n)}
-    for nodes in (*(f.node for f in model.functions), *_subgraphs(model.graph)):
+    for nodes in (*(f.node for f in model.functions), *(g.node for n in model.graph.node for g in subgraphs(n))):
         foreign.update(_calls(nodes))
     unfold = [key for key in functions if key in foreign]
     if not unfold:
@@ -178,13 +178,6 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         return inliner.inline_selected_functions(light, unfold, exclude=False)
     except Exception as error:  # onnx raises many kinds, all of them about the file
         raise ModelError(f"the model's functions cannot be inlined: {_brief(error)}") from None
-
-
-def _subgraphs(graph: Any) -> Iterator[Any]:
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield inner.node
 
 
 def _brief(error: Exception) -> str:

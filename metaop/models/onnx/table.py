@@ -228,6 +228,14 @@ class Call:
             raise Refused(f"attribute {name!r} must be a {type(default).__name__}; got {value!r}")
         return value
 
+    def graph(self, name: str) -> Any:
+        """An attribute that is a graph."""
+        self._read.add(name)
+        proto = self._attributes.get(name)
+        if proto is None or not proto.HasField("g"):
+            raise Refused(f"attribute {name!r}, a graph, is missing")
+        return proto.g
+
     def flag(self, name: str, default: bool = False) -> bool:
         """An attribute that is 0 or 1."""
         value = self.attr(name, int(default))

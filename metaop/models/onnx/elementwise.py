@@ -150,8 +150,8 @@ def hardmax(call: Call) -> Any:
     if size is None:
         raise Refused(f"the size of axis {axis} must be known")
     best = call.part("argmax", "argmax", x, axis=axis, keepdims=True)
-    places = np.arange(size).reshape([-1 if i == axis else 1 for i in range(call.rank(x))])
-    hit = call.part("hit", "equal", best, call.value(places, "places"))
+    places = call.places(size, np.int64, [-1 if i == axis else 1 for i in range(call.rank(x))], "places")
+    hit = call.part("hit", "equal", best, places)
     return call.make("cast", hit, to=x.dtype)
 
 

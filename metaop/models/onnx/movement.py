@@ -193,6 +193,8 @@ def split(call: Call) -> Any:
             count = call.attr("num_outputs", 0)
         elif (x.shape or ()) and ((x.shape or ())[call.axis(axis, call.rank(x))] or 0) % count:
             raise Refused(f"{x.type} cannot be cut into {count} equal parts")
+        if count != call.outputs:
+            raise Refused(f"{call.outputs} outputs are named, but there are {count} parts")
         made = call.make("split", x, axis=axis, num_outputs=count)
     if len(made) != call.outputs:
         raise Refused(f"{call.outputs} outputs are named, but there are {len(made)} parts")

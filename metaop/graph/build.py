@@ -12,11 +12,14 @@ import numpy as np
 
 from metaop.backends import canonical
 from metaop.errors import UsageError, UserError
+from metaop.graph.known import Known
 from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, weak_constant
 from metaop.ops import REGISTRY, MetaOp
 from metaop.types import TensorType, is_floating
 
 __all__ = ["apply"]
+
+KNOWN = Known()
 
 
 def apply(
@@ -51,7 +54,11 @@ def apply(
         op.check_count(len(inputs))
         nodes = _as_nodes(op, inputs)
         known = [None if n is None else n.type for n in nodes]
-        types = op.open_types(known) if open else op.infer(known, full)
+        types = (
+            op.open_types(known, full, {name: KNOWN.sizes(n) for name, n in open.items()})
+            if open
+            else op.infer(known, full)
+        )
     except UserError as error:
         given = ", ".join("-" if not isinstance(n, Node) else f"{n.name}: {n.type}" for n in inputs)
         raise type(error)(f"{where}: {error} (inputs: {given or 'none'})") from None

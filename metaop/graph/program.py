@@ -17,7 +17,7 @@ from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData
 from metaop.graph.order import execution_order, predecessors
 from metaop.types import TensorType, as_dtype, is_floating
 
-__all__ = ["Program", "Value", "coerce", "value_of"]
+__all__ = ["Program", "Value", "coerce", "floating_dtype", "value_of"]
 
 #: a value in a graph: the node that computes it, and which of its outputs
 Value = tuple[Node, int]
@@ -91,7 +91,7 @@ class Program:
         self.stored: dict[Value, np.ndarray] = {}
         self.feeds: dict[Placeholder, np.dtype] = {}
         self.seed = seed
-        adopted = _floating_dtype(self.order)
+        adopted = floating_dtype(self.order)
         for node in self.order:
             if isinstance(node, Placeholder):
                 self._feed(node, fed, adopted)
@@ -216,7 +216,7 @@ def _attribute(value: np.ndarray) -> Any:
     return value.tolist()
 
 
-def _floating_dtype(nodes: Iterable[Node]) -> np.dtype | None:
+def floating_dtype(nodes: Iterable[Node]) -> np.dtype | None:
     """The floating dtype that variables, constants and declared placeholders share; ``None`` if none or several."""
     found = {n.type.dtype for n in nodes if isinstance(n, Stored | Placeholder) and is_floating(n.type.dtype)}
     return found.pop() if len(found) == 1 else None

@@ -147,21 +147,19 @@ def as_model(given: Model | Node | Sequence[Node] | Mapping[str, Node]) -> Model
     """
     if isinstance(given, Model):
         return given
-    if isinstance(given, Node):
-        given = [given]
-    if not isinstance(given, Mapping):
-        nodes = list(given)
-        if not all(isinstance(n, Node) for n in nodes):
-            raise UsageError(f"outputs are nodes, a map from names to nodes, or a model; got {given!r}")
-        names = [n.name for n in nodes]
-        if len(set(names)) < len(names):
-            raise UsageError(f"two outputs have one name; give a map from names to nodes: {names}")
-        given = dict(zip(names, nodes, strict=True))
-    strange = [v for k, v in given.items() if not isinstance(k, str) or not isinstance(v, Node)]
-    if strange:
-        raise UsageError(f"outputs are nodes, a map from names to nodes, or a model; got {strange[0]!r}")
-    inputs = [n for n in execution_order(list(given.values())) if isinstance(n, Placeholder)]
-    return Model(inputs, given)
+    named: dict[str, Node] = {}
+    if isinstance(given, Mapping):
+        named = dict(given)
+    else:
+        for node in given if isinstance(given, list | tuple) else [given]:
+            if getattr(node, "name", None) in named:
+                raise UsageError(f"two outputs are named {node.name!r}; give a map from names to nodes")
+            named[getattr(node, "name", "")] = node
+    for name, node in named.items():
+        if not isinstance(node, Node) or not isinstance(name, str) or not name:
+            raise UsageError(f"outputs are nodes, a map from names to nodes, or a model; got {name!r}: {node!r}")
+    inputs = [n for n in execution_order(list(named.values())) if isinstance(n, Placeholder)]
+    return Model(inputs, named)
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from metaop.errors import AttributeValueError, DtypeError, InternalError, UsageError
 from metaop.ops.domain import Domain, Draws, reals
+from metaop.ops.opened import UNKNOWN, shape_while_open
 from metaop.types import ANY, TensorType, as_dtype, describe_dtypes, takes
 
 __all__ = ["REGISTRY", "Attr", "MetaOp", "Param", "Reject", "Sample", "meta_op"]
@@ -285,6 +286,17 @@ class MetaOp:
 
     def infer(self, types: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> tuple[TensorType, ...]:
         """The types of the outputs, from those of the inputs; raises where they do not fit."""
+        seen = self.check_dtypes(types)
+        # An input of yet unknown dtype has, if anything, the dtype that its fellows show.
+        filled = [
+            t.with_dtype(seen) if t is not None and t.dtype is None and self.param_at(i).name not in self.also else t
+            for i, t in enumerate(types)
+        ]
+        result = self.rule(*filled, **attrs)
+        return result if isinstance(result, tuple) else (result,)
+
+    def check_dtypes(self, types: Sequence[TensorType | None]) -> np.dtype | None:
+        """Refuse tensors that are missing, too many or of a wrong dtype; the dtype that the main ones share."""
         self.check_count(len(types))
         main: tuple[str, np.dtype] | None = None
         for index, given in enumerate(types):
@@ -309,21 +321,26 @@ class MetaOp:
                     f"{given.dtype.name}. Use metaop.cast(..., to=...) to convert"
                 )
             main = main or (label, given.dtype)
-        # An input of yet unknown dtype has, if anything, the dtype that its fellows show.
-        seen = main[1] if main else None
-        filled = [
-            t.with_dtype(seen) if t is not None and t.dtype is None and self.param_at(i).name not in self.also else t
-            for i, t in enumerate(types)
-        ]
-        result = self.rule(*filled, **attrs)
-        return result if isinstance(result, tuple) else (result,)
+        return main[1] if main else None
 
-    def open_types(self, types: Sequence[TensorType | None]) -> tuple[TensorType, ...]:
-        """What is known of the outputs while an attribute is not: how many there are, and their dtypes."""
-        if self.outputs is None:
+    def open_types(
+        self, types: Sequence[TensorType | None], attrs: Mapping[str, Any], parts: Mapping[str, Any]
+    ) -> tuple[TensorType, ...]:
+        """What is known of the outputs while attributes are not: their number, dtypes and often ranks.
+
+        ``parts`` has, for each attribute that is computed later, a tuple with ``None`` for each unknown number, or
+        ``None`` where even its length is unknown.
+        """
+        known = {**attrs, **{name: UNKNOWN if part is None else part for name, part in parts.items()}}
+        main = self.check_dtypes(types)
+        shape = shape_while_open(self.name, types, known)
+        if self.outputs is not None:
+            return tuple(TensorType(main if dtype is None else dtype, shape) for dtype in self._output_dtypes)
+        # Of the operators that cut a tensor into parts, the sizes of these may be open, but not their number.
+        sizes = known.get(self.name)
+        if not isinstance(sizes, tuple):
             raise UsageError(f"{self.name}: its attributes say how many outputs it has; give them as numbers")
-        main = next((t.dtype for i, t in enumerate(types) if t and self.param_at(i).name not in self.also), None)
-        return tuple(TensorType(main if dtype is None else dtype) for dtype in self._output_dtypes)
+        return tuple(TensorType(main, shape) for _ in sizes)
 
     @functools.cached_property
     def _output_dtypes(self) -> tuple[np.dtype | None, ...]:

@@ -54,6 +54,7 @@ NAMES = [
     "load",
     "ops",
     "save",
+    "to_onnx",
 ]
 
 #: packages that need more than NumPy

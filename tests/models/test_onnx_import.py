@@ -180,16 +180,16 @@ def test_all_refusals_are_told_at_once() -> None:
         (node("MaxPool", ["x"], ["y", "i"], kernel_shape=[1]), "spatial axes"),
         (node("Dropout", ["x", "", "t"]), "training mode"),
         (node("Elu", ["x"], alpha=2), "must be a float"),
-        (node("Reshape", ["x", "n"]), "must be a constant"),
+        (node("Reshape", ["x", "n"]), "how many sizes there are must be known"),
         (node("LeakyRelu", [""]), "missing"),
         (node("Exp", ["t"]), "takes float16"),
         (node("Erf", ["x"], ["y", "z"]), "output 1"),
         (node("IsInf", ["n"]), "cannot stand beside int64"),
-        (node("CumSum", ["x", "two"]), "make no sense"),
+        (node("CumSum", ["x", "two"]), "must be one number"),
     ],
 )
 def test_nothing_is_ignored(proto: Any, why: str) -> None:
-    given = [value("x"), value("n", (2,), TensorProto.INT64)]
+    given = [value("x"), value("n", (None,), TensorProto.INT64)]
     with pytest.raises(mo.ModelError, match=why):
         mo.from_onnx(model([proto], given, initializers={"t": np.array(True), "two": np.array([0, 1])}))
 
@@ -217,7 +217,6 @@ def broken(change: Any) -> Any:
         (lambda m: m.graph.node[0].input.__setitem__(0, "nowhere"), "which nothing computes"),
         (lambda m: m.graph.node[1].input.__setitem__(0, "m"), "form a cycle"),
         (lambda m: m.graph.node[1].output.__setitem__(0, "h"), "two things of the model are named 'h'"),
-        (lambda m: setattr(m.graph.node[1], "name", "layer1"), "two nodes of the model have the name 'layer1'"),
         (lambda m: setattr(m.graph.initializer[1], "name", "w1"), "two initializers"),
         (lambda m: m.graph.initializer[0].dims.__setitem__(0, 1 << 60), "bytes; the file has"),
         (lambda m: m.graph.initializer[0].dims.__setitem__(0, -4), "impossible shape"),

@@ -1,7 +1,7 @@
 """Contractions, and the lookup that is one with a one-hot matrix."""
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel, node
+from metaop.backends.onnxruntime.graph import node
 
 bind.rename({"matmul": node("MatMul")})
 
@@ -9,7 +9,7 @@ bind.rename({"matmul": node("MatMul")})
 @bind
 def einsum(o, *inputs, equation):
     if any(0 in x.shape for x in inputs):
-        raise NoKernel("its Einsum divides by zero on some empty tensors, which kills the process")
+        o.no_kernel("its Einsum divides by zero on some empty tensors, which kills the process")
     terms = equation.replace(" ", "").split("->")[0].split(",")
     # ONNX wants every ellipsis to stand for the same number of axes; what is missing in front broadcasts as 1.
     hidden = [x.rank - len(term.replace("...", "")) for x, term in zip(inputs, terms)]

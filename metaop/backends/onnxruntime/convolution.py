@@ -1,7 +1,6 @@
 """Convolutions."""
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel
 
 
 def _conv(o, x, w, b, **attributes):
@@ -30,10 +29,10 @@ def depthwise_conv2d(o, x, w, b=None, *, strides, pads, dilations):
 
 def _conv_transpose(o, x, w, b, strides, output_padding, **attributes):
     if 0 in x.shape[2:]:
-        raise NoKernel("its ConvTranspose reads beyond empty tensors, which kills the process")
+        o.no_kernel("its ConvTranspose reads beyond empty tensors, which kills the process")
     # Refused since some release when the session is run; before that the values were wrong (onnxruntime#14208).
     if any(p >= s for p, s in zip(output_padding, strides)):
-        raise NoKernel("its ConvTranspose wants an output_padding smaller than the stride")
+        o.no_kernel("its ConvTranspose wants an output_padding smaller than the stride")
     return o.ConvTranspose(
         x,
         w,

@@ -35,7 +35,7 @@ _TO_BOOL = frozenset(["And", "Equal", "Greater", "GreaterOrEqual", "Less", "Less
 
 
 class NoKernel(Exception):
-    """Raised by a binding for inputs that ONNX Runtime builds a session for and then refuses, or dies of; says why."""
+    """Inputs that ONNX Runtime builds a session for and then refuses, or dies of; says why."""
 
 
 class Value:
@@ -80,6 +80,10 @@ class Graph:
         name = "constant{}".format(len(self.initializers))
         self.initializers.append(numpy_helper.from_array(array, name))
         return Value(name, array.dtype, array.shape)
+
+    def no_kernel(self, reason):
+        """Called by a binding for inputs whose model is right, and which ONNX Runtime all the same cannot run."""
+        raise NoKernel(reason)
 
     def __getattr__(self, op_type):
         if not op_type[:1].isupper():

@@ -4,7 +4,7 @@ import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
 from metaop.backends.onnxruntime.elementwise import cast
-from metaop.backends.onnxruntime.graph import NoKernel, node
+from metaop.backends.onnxruntime.graph import node
 
 bind.rename(
     {
@@ -31,7 +31,7 @@ def split(o, x, *, axis, split, num_outputs):
         return o.Split(x, split, axis=axis, outputs=len(split))
     size = x.shape[axis]
     if size and -(-size // num_outputs) * (num_outputs - 1) >= size:
-        raise NoKernel("its Split refuses a num_outputs that leaves chunks empty")
+        o.no_kernel("its Split refuses a num_outputs that leaves chunks empty")
     return o.Split(x, axis=axis, num_outputs=num_outputs, outputs=num_outputs)
 
 
@@ -59,21 +59,21 @@ def expand(o, x, *, shape):
 @bind
 def slice(o, x, *, starts, ends, axes, steps):
     if not x.rank:
-        raise NoKernel("its Slice takes no scalars")
+        o.no_kernel("its Slice takes no scalars")
     return o.Slice(x, starts, ends, axes, steps)
 
 
 @bind
 def pad(o, x, *, pads, mode, value):
     if not x.rank:
-        raise NoKernel("its Pad takes no scalars")
+        o.no_kernel("its Pad takes no scalars")
     return o.Pad(x, pads, value if mode == "constant" else None, mode=mode)
 
 
 @bind
 def scatter_add(o, indices, updates, *, axis, size):
     if updates.dtype == np.float16:
-        raise NoKernel("its ScatterND does not add in float16")
+        o.no_kernel("its ScatterND does not add in float16")
     # ScatterND indexes the leading axes, so that the axis goes there and back.
     rank, many = updates.rank - indices.rank + 1, indices.rank
     axis %= rank

@@ -3,7 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import OPSET, RUNTIME, NoKernel, node, tensor_dtype
+from metaop.backends.onnxruntime.graph import OPSET, RUNTIME, node, tensor_dtype
 
 bind.rename({"instance_norm": node("InstanceNormalization", epsilon="epsilon")})
 
@@ -35,7 +35,7 @@ def layer_norm(o, x, scale=None, bias=None, *, axis, epsilon):
 
 def group_norm(o, x, scale, bias, *, num_groups, epsilon):
     if 0 in x.shape:
-        raise NoKernel("its GroupNormalization fails on empty tensors")
+        o.no_kernel("its GroupNormalization fails on empty tensors")
     return o.GroupNormalization(x, scale, bias, num_groups=num_groups, epsilon=epsilon, stash_type=_stash_type(x.dtype))
 
 

@@ -3,15 +3,14 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel
 
 
-def _refuse(dtype, shape):
+def _refuse(o, dtype, shape):
     """What the session is built for all the same, to fail when it is run."""
     if dtype == np.float64:
-        raise NoKernel("its recurrent kernels do not take float64")
+        o.no_kernel("its recurrent kernels do not take float64")
     if 0 in shape:
-        raise NoKernel("its recurrent kernels abort the process on empty tensors")
+        o.no_kernel("its recurrent kernels abort the process on empty tensors")
 
 
 def _directions(direction):
@@ -38,13 +37,13 @@ def _lstm(o, x, w, r, b, h0, c0, direction, hidden_size):
 
 @bind
 def lstm(o, x, w, r, b=None, h0=None, c0=None, *, direction):
-    _refuse(x.dtype, x.shape)
+    _refuse(o, x.dtype, x.shape)
     return _lstm(o, x, w, r, b, h0, c0, direction, r.shape[-1])
 
 
 @bind
 def gru(o, x, w, r, b=None, h0=None, *, direction, linear_before_reset):
-    _refuse(x.dtype, x.shape)
+    _refuse(o, x.dtype, x.shape)
     return o.GRU(
         x,
         w,
@@ -63,7 +62,7 @@ def gru(o, x, w, r, b=None, h0=None, *, direction, linear_before_reset):
 
 @bind
 def lstm_cell(o, x, h, c, w, r, b=None):
-    _refuse(x.dtype, x.shape)
+    _refuse(o, x.dtype, x.shape)
     one = [t if t is None else o.Unsqueeze(t, (0,)) for t in (x, w, r, b, h, c)]
     _, h, c = _lstm(o, *one, direction="forward", hidden_size=r.shape[-1])
     return o.Squeeze(h, (0,)), o.Squeeze(c, (0,))

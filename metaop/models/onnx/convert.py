@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from metaop.errors import MetaopError, ModelError
-from metaop.graph.nodes import Constant, Node, Placeholder, Variable
+from metaop.errors import MetaopError, ModelError, UsageError
+from metaop.graph.known import Known
+from metaop.graph.nodes import Constant, Node, Operator, Placeholder, Variable
+from metaop.graph.program import coerce
 from metaop.models.model import Model
 from metaop.models.onnx import (
     contraction,
+    control,
     convolution,
     elementwise,
     loss,
@@ -22,17 +25,18 @@ from metaop.models.onnx import (
     recurrent,
     reduction,
 )
+from metaop.models.onnx.marks import is_own, load, refine
+from metaop.models.onnx.order import MOST_NESTED, needed_by, ordered
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
-from metaop.models.onnx.table import TABLE, Call, Refused, fold
-from metaop.types import is_floating
+from metaop.models.onnx.table import FOLD_BYTES, TABLE, Call, Refused
+from metaop.types import TensorType, as_shape, is_floating
 
 __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
-FAMILIES = (contraction, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
+FAMILIES = (contraction, control, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
 
 _NEVER = {
-    "If": "control flow is not supported",
     "Loop": "control flow is not supported",
     "Scan": "control flow is not supported",
     "NonZero": "the shape of its result depends on data",
@@ -42,39 +46,57 @@ _NEVER = {
 }
 
 
-def convert(model: onnx.ModelProto, folder: Path | None) -> Model:
+def convert(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    initializers: Any = None,
+    constants: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Any] | None = None,
+) -> Model:
     """The model as a graph, or one error that lists all that cannot be expressed."""
-    return Converter(model, folder).model()
+    weights = model.graph.initializer if initializers is None else initializers
+    return Converter(model, folder, weights, constants or {}, shapes or {}).model()
 
 
 class Converter:
     """The state of one conversion."""
 
-    def __init__(self, model: onnx.ModelProto, folder: Path | None) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        folder: Path | None,
+        initializers: Any,
+        constants: Mapping[str, Any],
+        shapes: Mapping[str, Any],
+    ) -> None:
+        self.constants = dict(constants)
+        self.shapes = dict(shapes)
         self.graph = model.graph
+        self.initializers = initializers
         self.folder = folder
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
         self.nodes: dict[str, Node] = {}
         self.broken: set[str] = set()
         self.names: set[str] = set()
         self.unsupported: list[dict[str, Any]] = []
-        self._values: dict[Node, np.ndarray | None] = {}
+        self._numbers: dict[str, int] = {}
+        self._depth = 0
+        self._known = Known(variables=True, most=FOLD_BYTES)
 
     # -- what mappings ask for ----------------------------------------------------------------------------------------
 
     def unique(self, name: str) -> str:
         """That name, or with a number behind it where it is taken."""
-        found, number = name, 2
+        found = name
         while found in self.names:
-            found, number = f"{name}_{number}", number + 1
+            self._numbers[name] = self._numbers.get(name, 1) + 1
+            found = f"{name}_{self._numbers[name]}"
         self.names.add(found)
         return found
 
     def value(self, node: Node) -> np.ndarray | None:
         """The value of a node that depends on no data."""
-        if node not in self._values:
-            self._values[node] = node.value if isinstance(node, Variable | Constant) else fold(node)
-        return self._values[node]
+        return self._known.value(node)
 
     def tensor(self, proto: Any, what: str) -> np.ndarray:
         """A stored tensor as an array."""
@@ -85,22 +107,7 @@ class Converter:
     def model(self) -> Model:
         """Convert everything."""
         inputs = self._leaves()
-        named = [n.name for n in self.graph.node if n.name]
-        twice = _twice(named)
-        if twice:
-            raise ModelError(f"two nodes of the model have the name {twice!r}")
-        reserved = set(named)
-        for proto in self._ordered():
-            if proto.name and proto.name not in self.names:
-                name = proto.name
-                self.names.add(name)
-            elif proto.name:
-                # ONNX lets a node share its name with a tensor.
-                name = self.unique(f"{proto.name}/{proto.op_type}")
-            else:
-                derived = next((o for o in proto.output if o), proto.op_type)
-                name = self.unique(f"{derived}/{proto.op_type}" if derived in reserved | self.names else derived)
-            self._convert(proto, name)
+        self._nodes(self.graph.node)
         if self.unsupported:
             raise _refusal(self.unsupported)
         outputs = {}
@@ -118,9 +125,7 @@ class Converter:
         return Model(inputs, outputs, self.graph.name or "model")
 
     def _leaves(self) -> list[Placeholder]:
-        if self.graph.sparse_initializer:
-            raise ModelError("the model has sparse initializers, which are not supported")
-        for proto in self.graph.initializer:
+        for proto in self.initializers:
             if not proto.name:
                 raise ModelError("an initializer of the model has no name")
             if proto.name in self.nodes:
@@ -136,53 +141,67 @@ class Converter:
             seen.add(info.name)
             if info.name in self.nodes:  # up to IR version 3 initializers are listed as inputs
                 continue
-            inputs.append(_placeholder(info))
-            self.nodes[info.name] = inputs[-1]
             self.names.add(info.name)
+            placeholder = _placeholder(info, self.shapes.pop(info.name, None))
+            if info.name in self.constants:
+                self.nodes[info.name] = _constant(placeholder, self.constants.pop(info.name))
+                continue
+            inputs.append(placeholder)
+            self.nodes[info.name] = placeholder
+        for given in (*self.constants, *self.shapes):
+            raise UsageError(f"from_onnx: the model has no input {given!r}; there are {sorted(seen)}")
         return inputs
 
-    def _ordered(self) -> list[Any]:
-        """The nodes so that each comes after all that it needs."""
-        made: dict[str, int] = {}
-        for index, proto in enumerate(self.graph.node):
-            for output in filter(None, proto.output):
-                if output in made or output in self.nodes:
-                    raise ModelError(f"two things of the model are named {output!r}; the second is {_what(proto)}")
-                made[output] = index
-        waiting: list[int] = []
-        users: dict[int, list[int]] = {}
-        for index, proto in enumerate(self.graph.node):
-            needed = {i for i in proto.input if i and i not in self.nodes}
-            for name in needed:
-                if name not in made:
-                    raise ModelError(f"{_what(proto)} needs {name!r}, which nothing computes")
-                users.setdefault(made[name], []).append(index)
-            waiting.append(len({made[name] for name in needed}))
-        users = {index: sorted(set(found)) for index, found in users.items()}
-        ready = [i for i, count in enumerate(waiting) if count == 0]
-        order = []
-        for index in ready:  # grows while it is walked
-            order.append(index)
-            for user in users.get(index, ()):
-                waiting[user] -= 1
-                if waiting[user] == 0:
-                    ready.append(user)
-        if len(order) < len(waiting):
-            stuck = next(i for i, count in enumerate(waiting) if count)
-            raise ModelError(
-                f"the nodes of the model form a cycle; {_what(self.graph.node[stuck])} is on it or behind it"
-            )
-        # Files are in order nearly always; then theirs is kept.
-        if all(made.get(i, -1) < index for index, p in enumerate(self.graph.node) for i in p.input):
-            order = list(range(len(waiting)))
-        return [self.graph.node[i] for i in order]
+    def _nodes(self, nodes: Any) -> None:
+        """Convert the nodes of a graph."""
+        reserved = {n.name for n in nodes if n.name}
+        for proto in ordered(nodes, self.nodes):
+            if proto.name and proto.name not in self.names:
+                name = proto.name
+                self.names.add(name)
+            elif proto.name:
+                # ONNX lets a node share its name with a tensor, or with another node.
+                name = self.unique(f"{proto.name}/{proto.op_type}")
+            else:
+                derived = next((o for o in proto.output if o), proto.op_type)
+                taken = derived in reserved or derived in self.names
+                name = self.unique(f"{derived}/{proto.op_type}" if taken else derived)
+            self._convert(proto, name)
+
+    def inline(self, graph: Any, name: str) -> tuple[Node, ...]:
+        """The outputs of a graph inside a node, converted as a part of the graph around it."""
+        if graph.input or graph.sparse_initializer:
+            raise Refused("a branch has no inputs of its own, nor sparse initializers")
+        if self._depth >= MOST_NESTED:
+            raise Refused(f"graphs are nested more than {MOST_NESTED} deep")
+        around, told = self.nodes, len(self.unsupported)
+        self._depth += 1
+        try:
+            self.nodes = dict(around)
+            for proto in graph.initializer:
+                array = self.tensor(proto, f"initializer {proto.name!r} of node {name!r}")
+                kind = Variable if array.dtype.kind == "f" else Constant
+                self.nodes[proto.name] = kind(array, name=self.unique(proto.name or f"{name}/constant"))
+            inside = {o for n in graph.node for o in n.output}
+            # A name inside hides the same name outside.
+            self.nodes = {k: v for k, v in self.nodes.items() if k not in inside}
+            self._nodes(graph.node)
+            if len(self.unsupported) > told:
+                raise Refused("what is inside of it cannot be expressed")
+            missing = [o.name for o in graph.output if o.name not in self.nodes]
+            if missing:
+                raise Refused(f"nothing computes the outputs {missing} of the branch")
+            return tuple(self.nodes[o.name] for o in graph.output)
+        finally:
+            self.nodes = around
+            self._depth -= 1
 
     def _convert(self, proto: Any, name: str) -> None:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         opset = self.opsets.get(domain, 0)
-        blocked = any(i in self.broken for i in proto.input)
+        blocked = any(i in self.broken for i in needed_by(proto))
         try:
-            mapping = _mapping(proto.op_type, domain, opset)
+            mapping = meta_operator if is_own(proto) else _mapping(proto.op_type, domain, opset)
             if blocked:
                 self.broken.update(filter(None, proto.output))
                 return
@@ -192,6 +211,9 @@ class Converter:
             missed = call.leftovers(len(results))
             if missed:
                 raise Refused(missed)
+            producer = results[0].producer
+            if "attributes" in call.marks and isinstance(producer, Operator) and producer.name == name:
+                producer.attrs = refine(producer.attrs, producer.dtype, call.marks["attributes"])
         except (Refused, MetaopError, ArithmeticError, TypeError, ValueError, IndexError) as error:
             # Python's own errors come from numbers that make no sense: an axis of 2 ** 63, a list of the wrong length.
             self.broken.update(filter(None, proto.output))
@@ -205,6 +227,20 @@ class Converter:
         for output, node in zip(proto.output, results, strict=False):  # optional outputs at the end may be left out
             if output:
                 self.nodes[output] = node
+
+
+def meta_operator(call: Call) -> Any:
+    """A call to a function that stands for a meta operator."""
+    inputs = call.everything()
+    attrs: dict[str, Any] = load(call.marks["attributes"])
+    names = call.marks.get("open", "").split()
+    if len(names) > len(inputs):
+        raise Refused(f"it has fewer inputs than the attributes {names}")
+    tensors, sources = inputs[: len(inputs) - len(names)], inputs[len(inputs) - len(names) :]
+    attrs.update(zip(names, sources, strict=True))
+    while tensors and tensors[-1] is None:
+        tensors.pop()
+    return call.make(call.marks["op"], *tensors, **attrs)
 
 
 def _mapping(op_type: str, domain: str, opset: int) -> Any:
@@ -226,7 +262,12 @@ def _mapping(op_type: str, domain: str, opset: int) -> Any:
     raise Refused("no meta operator expresses it")
 
 
-def _placeholder(info: Any) -> Placeholder:
+def _constant(declared: Placeholder, value: Any) -> Constant:
+    """The value of an input that never changes."""
+    return Constant(coerce(declared, value), name=declared.name)
+
+
+def _placeholder(info: Any, shape: Any = None) -> Placeholder:
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
         raise ModelError(
@@ -237,24 +278,16 @@ def _placeholder(info: Any) -> Placeholder:
     if dtype is None:
         raise ModelError(f"input {info.name!r} has elements of type {dtype_name(declared.elem_type)}")
     if not declared.HasField("shape"):
-        return Placeholder(dtype=dtype, name=info.name)
+        return Placeholder(shape, dtype, name=info.name)
     sizes = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
     if len(sizes) > 32 or any(s is not None and s < 0 for s in sizes):
         raise ModelError(f"input {info.name!r} has the impossible shape {sizes[:40]}")
-    return Placeholder(sizes, dtype, name=info.name)
-
-
-def _what(proto: Any) -> str:
-    return f"node {proto.name!r} ({proto.op_type})" if proto.name else f"an unnamed node ({proto.op_type})"
-
-
-def _twice(names: Iterable[str]) -> str | None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+    if shape is None:
+        return Placeholder(sizes, dtype, name=info.name)
+    wanted = Placeholder(shape, dtype, name=info.name)
+    if not TensorType(dtype, as_shape(sizes)).admits(wanted.type):
+        raise UsageError(f"from_onnx: input {info.name!r} is declared {list(sizes)}; the shape {shape} does not fit")
+    return wanted
 
 
 def _refusal(unsupported: list[dict[str, Any]]) -> ModelError:

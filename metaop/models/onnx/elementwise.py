@@ -128,11 +128,8 @@ def _softmax(call: Call, op: str) -> Any:
     axis = call.axis(call.attr("axis", 1), rank)
     if axis == rank - 1:
         return call.make(op, x, axis=-1)
-    sizes = x.shape or ()
-    if sum(s is None for s in sizes) > 1 or 0 in sizes:
-        raise Refused(f"the shape of {x.name!r} ({x.type}) must be known but for one size")
     flat = call.part(op, op, call.part("flatten", "flatten", x, axis=axis), axis=-1)
-    return call.make("reshape", flat, shape=tuple(-1 if s is None else s for s in sizes))
+    return call.make("reshape", flat, shape=call.sizes(x))
 
 
 @onnx_op("Softmax")
@@ -153,64 +150,46 @@ def hardmax(call: Call) -> Any:
     if size is None:
         raise Refused(f"the size of axis {axis} must be known")
     best = call.part("argmax", "argmax", x, axis=axis, keepdims=True)
-    places = np.arange(size).reshape([-1 if i == axis else 1 for i in range(call.rank(x))])
-    hit = call.part("hit", "equal", best, call.value(places, "places"))
+    places = call.places(size, np.int64, [-1 if i == axis else 1 for i in range(call.rank(x))], "places")
+    hit = call.part("hit", "equal", best, places)
     return call.make("cast", hit, to=x.dtype)
 
 
 @onnx_op("Dropout", until=11)
 def dropout_by_attribute(call: Call) -> Any:
-    call.attr("ratio", 0.5)
-    return call.make("dropout", call.input(0), training=False)
+    return call.make("dropout", call.input(0), ratio=call.attr("ratio", 0.5), training=False)
 
 
 @onnx_op("Dropout", since=12)
 def dropout(call: Call) -> Any:
     call.attr("seed", 0)
     x = call.input(0)
-    call.optional(1)
+    ratio = call.scalar(1, 0.5)  # of no effect outside of training
     if call.has(2) and call.constant(2).any():
         raise Refused("training mode is not supported: its random numbers are no part of the specification")
     call.optional(2)
-    y = call.make("dropout", x, training=False)
+    y = call.make("dropout", x, ratio=ratio if isinstance(ratio, float) else 0.5, training=False)
     if not call.wants(1):
         return y
-    return y, call.part("mask", "expand", call.value(True, "true"), shape=call.shape(x))
+    return y, call.part("mask", "expand", call.value(True, "true"), shape=call.sizes(x))
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------------------
 
 
-def _fold_integers(call: Call, function: Any) -> Any:
-    a, b = call.constant(0), call.constant(1)
-    with np.errstate(all="ignore"):
-        if not np.all(b):
-            raise Refused("division by zero")
-        return call.value(function(a, b).astype(a.dtype))
-
-
-def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    quotient = np.floor_divide(a, b)
-    return quotient + ((quotient < 0) & (quotient * b != a)).astype(a.dtype)
-
-
 @onnx_op("Div")
 def div(call: Call) -> Any:
     x, y = call.input(0), call.input(1)
-    if x.dtype is not None and x.dtype.kind in "iu":
-        try:
-            return _fold_integers(call, _truncated)
-        except Refused as refused:
-            raise Refused(f"integer division is done on constants only: {refused}") from None
-    return call.make("div", x, y)
+    whole = x.dtype is not None and x.dtype.kind in "iu"
+    return call.make("trunc_div" if whole else "div", x, y)
 
 
 @onnx_op("Mod")
 def mod(call: Call) -> Any:
     x, y, fmod = call.input(0), call.input(1), call.flag("fmod")
-    known = call.converter.value(x) is not None and call.converter.value(y) is not None
-    if known and x.dtype is not None and x.dtype.kind in "iu":
-        return _fold_integers(call, np.fmod if fmod else np.mod)
+    a, b = call.converter.value(x), call.converter.value(y)
+    if a is not None and b is not None and a.dtype.kind in "iu" and np.all(b):
+        return call.value((np.fmod if fmod else np.mod)(a, b).astype(a.dtype))
     return call.make("mod", x, y, fmod=fmod)
 
 
@@ -316,4 +295,4 @@ def is_inf(call: Call) -> Any:
         return call.make("logical_or", call.part("+", "equal", x, plus), call.part("-", "equal", x, minus))
     if positive or negative:
         return call.make("equal", x, plus if positive else minus)
-    return call.make("expand", call.value(False, "false"), shape=call.shape(x))
+    return call.make("expand", call.value(False, "false"), shape=call.sizes(x))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from metaop.graph.nodes import Node
 from metaop.models.onnx.table import Call, Refused, onnx_op
 
@@ -26,8 +24,8 @@ def _negative_log_likelihood(call: Call, log_p: Node, target: Node, weight: Node
         ignored = call.number(call.attr("ignore_index", 0), target, "ignore_index")
         valid = call.part("valid", "not_equal", target, ignored)
         target = call.part("target", "where", valid, target, call.number(0, target, "class_0"))
-    places = np.arange(classes, dtype=target.dtype).reshape(-1, *[1] * (rank - 2))
-    hit = call.part("hit", "equal", call.part("row", "unsqueeze", target, axes=(1,)), call.value(places, "classes"))
+    places = call.places(classes, target.dtype, (-1, *[1] * (rank - 2)), "classes")
+    hit = call.part("hit", "equal", call.part("row", "unsqueeze", target, axes=(1,)), places)
     picked = call.part("picked", "reduce_sum", call.part("chosen", "where", hit, log_p, zero), axes=(1,))
     each = call.part("weights", "gather", ones, target)
     if valid is not None:

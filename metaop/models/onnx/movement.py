@@ -45,16 +45,20 @@ def constant_of_shape(call: Call) -> Any:
 
 @onnx_op("Shape")
 def shape(call: Call) -> Any:
-    sizes = call.input(0).shape
-    start, end = call.attr("start", 0), call.attr("end", len(sizes or ()))
-    if sizes is None or None in sizes[start:end]:
-        raise Refused(f"the shape of {call.input(0).name!r} ({call.input(0).type}) must be known")
-    return call.value(np.array(sizes[start:end], np.int64))
+    x, start = call.input(0), call.attr("start", 0)
+    end = call.attr("end", 0) if call.given("end") else None
+    sizes = None if x.shape is None else x.shape[start:end]
+    if sizes is not None and None not in sizes:
+        return call.value(np.array(sizes, np.int64))
+    return call.make("shape_of", x, start=start, end=end)
 
 
 @onnx_op("Size")
 def size(call: Call) -> Any:
-    return call.value(np.array(math.prod(call.shape(call.input(0))), np.int64))
+    x = call.input(0)
+    if x.shape is not None and None not in x.shape:
+        return call.value(np.array(math.prod(call.shape(x)), np.int64))
+    return call.make("size_of", x)
 
 
 @onnx_op("Range")
@@ -92,17 +96,21 @@ def eye_like(call: Call) -> Any:
 
 @onnx_op("Reshape")
 def reshape(call: Call) -> Any:
-    x, target = call.input(0), list(call.static(1))
+    x, target = call.input(0), call.static(1)
+    copies = not call.flag("allowzero")
+    if not isinstance(target, tuple):
+        return call.make("reshape", x, shape=_copied_later(call, x, target) if copies else target)
     if any(s < -1 for s in target):
         raise Refused(f"shape {target} has sizes below -1")
-    if not call.flag("allowzero") and 0 in target:
-        if x.shape is None:
-            raise Refused(f"0 copies a size, but the rank of {x.name!r} is unknown")
-        target = _copied(x, target)
-    return call.make("reshape", x, shape=tuple(target))
+    if not copies or 0 not in target:
+        return call.make("reshape", x, shape=target)
+    known = None if x.shape is None else _copied(x, list(target))
+    if known is not None:
+        return call.make("reshape", x, shape=tuple(known))
+    return call.make("reshape", x, shape=_copied_later(call, x, call.value(np.array(target, np.int64), "shape")))
 
 
-def _copied(x: Node, target: list[int]) -> list[int]:
+def _copied(x: Node, target: list[int]) -> list[int] | None:
     """The shape with each 0 replaced by the size it copies; one copied size may stay to be inferred."""
     sizes = x.shape or ()
     copied = [i for i, s in enumerate(target) if s == 0]
@@ -118,12 +126,27 @@ def _copied(x: Node, target: list[int]) -> list[int]:
     if -1 in target:
         fixed = math.prod(s for s in target if s > 0)
         if None in rest or fixed == 0 or math.prod(s for s in rest if s is not None) % fixed:
-            raise Refused(f"two sizes of shape {target} of {x.type} would have to be inferred")
+            return None
         result[target.index(-1)] = math.prod(s for s in rest if s is not None) // fixed
     if len(unknown) > 1 or 0 in result:
-        raise Refused(f"two sizes of shape {target} of {x.type} would have to be inferred")
+        return None
     result[unknown[0]] = -1
     return result
+
+
+def _copied_later(call: Call, x: Node, target: Node) -> Node:
+    """The same where the shape, or a size that is copied, is known when data are."""
+    count = call.length(target, "sizes")
+    if x.dtype is not None and x.shape is not None and len(x.shape) < count:
+        # A 0 beyond the last axis has nothing to copy: it stays, and does not fit, for nothing is left to fill it.
+        own = call.part("sizes", "shape_of", x)
+        own = call.part("padded_sizes", "pad", own, pads=(0, count - len(x.shape)))
+    else:
+        own = call.part("sizes", "shape_of", x, end=count)
+    if target.dtype != own.dtype:
+        target = call.part("shape_64", "cast", target, to=own.dtype)
+    copied = call.part("copied", "equal", target, call.number(0, target, "zero"))
+    return call.part("target", "where", copied, own, target)
 
 
 @onnx_op("Squeeze")
@@ -162,12 +185,16 @@ def split(call: Call) -> Any:
     if sizes is not None:
         if call.given("num_outputs"):
             raise Refused("both the sizes and num_outputs are given")
+        if isinstance(sizes, Node) and sizes.shape != (count,):
+            sizes = call.part("sizes", "reshape", sizes, shape=(count,))
         made = call.make("split", x, axis=axis, split=sizes)
     else:
         if call.opset >= 18:
             count = call.attr("num_outputs", 0)
         elif (x.shape or ()) and ((x.shape or ())[call.axis(axis, call.rank(x))] or 0) % count:
             raise Refused(f"{x.type} cannot be cut into {count} equal parts")
+        if count != call.outputs:
+            raise Refused(f"{call.outputs} outputs are named, but there are {count} parts")
         made = call.make("split", x, axis=axis, num_outputs=count)
     if len(made) != call.outputs:
         raise Refused(f"{call.outputs} outputs are named, but there are {len(made)} parts")
@@ -187,28 +214,48 @@ def slice_(call: Call) -> Any:
 
 @onnx_op("Pad")
 def pad(call: Call) -> Any:
-    x, rank = call.input(0), call.rank(call.input(0))
+    x = call.input(0)
     new = call.opset >= 11
     pads = call.static(1 if new else None, None if new else "pads")
-    value: Any = 0.0
-    if not new:
-        value = call.attr("value", 0.0)
-    elif call.has(2):
-        value = call.constant(2).reshape(-1)[0].item()
-    else:
-        call.optional(2)
-    if abs(value) > 1 << 53 and isinstance(value, int):
+    value: Any = call.scalar(2, 0.0) if new else call.attr("value", 0.0)
+    if isinstance(value, Node):
+        if value.dtype is None or (value.dtype.kind in "iu" and value.dtype.itemsize == 8):
+            raise Refused("a value of 64-bit integers must be a constant")
+    elif isinstance(value, int) and abs(value) > 1 << 53:
         raise Refused("the value is too large an integer")
+    else:
+        value = float(value)
     if call.opset >= 18 and call.has(3):
-        axes = [call.axis(a, rank) for a in call.static(3)]
-        if len(pads) != 2 * len(axes) or len(set(axes)) < len(axes):
-            raise Refused(f"pads {pads} do not fit the axes {axes}")
-        full = [0] * (2 * rank)
-        for i, axis in enumerate(axes):
-            full[axis], full[axis + rank] = pads[i], pads[i + len(axes)]
-        pads = tuple(full)
+        pads = _spread_pads(call, pads, call.static(3), call.rank(x))
     mode = call.attr("mode", "constant")
-    return call.make("pad", x, pads=pads, mode=mode, **({"value": float(value)} if mode == "constant" else {}))
+    return call.make("pad", x, pads=pads, mode=mode, **({"value": value} if mode == "constant" else {}))
+
+
+def _spread_pads(call: Call, pads: Any, axes: Any, rank: int) -> Any:
+    """Pads of all axes, from those of some."""
+    count = call.length(axes, "axes")
+    if call.length(pads, "pads") != 2 * count:
+        raise Refused(f"there are {call.length(pads, 'pads')} pads for {count} axes")
+    if isinstance(axes, tuple):
+        axes = tuple(call.axis(a, rank) for a in axes)
+        if len(set(axes)) < count:
+            raise Refused(f"axes {axes} name one twice")
+        places = [axes.index(i % rank) + (i >= rank) * count if i % rank in axes else -1 for i in range(2 * rank)]
+        if isinstance(pads, tuple):
+            return tuple(0 if place < 0 else pads[place] for place in places)
+        more = call.part("pads_and_0", "pad", pads, pads=(0, 1))
+        return call.part("all_pads", "gather", more, call.value(np.array(places, np.int64), "places"), axis=0)
+    # A column for each axis that is padded, with a 1 in the row of that axis.
+    pads = call.value(np.array(pads, np.int64), "pads") if isinstance(pads, tuple) else pads
+    sizes = call.number(rank, axes, "rank")
+    below = call.part("below", "less", axes, call.number(0, axes, "zero"))
+    front = call.part("front", "where", below, call.part("moved", "add", axes, sizes), axes)
+    rows = call.value(np.arange(rank).astype(axes.dtype).reshape(-1, 1), "rows")
+    hit = call.part("chosen", "cast", call.part("hit", "equal", rows, front), to=pads.dtype)
+    halves = call.part("halves", "reshape", pads, shape=(2, 1, count))
+    spread = call.part("spread", "multiply", halves, hit)
+    summed = call.part("summed", "reduce_sum", spread, axes=(2,))
+    return call.part("all_pads", "reshape", summed, shape=(2 * rank,))
 
 
 @onnx_op("Tile")

@@ -45,10 +45,11 @@ def layer_norm(call: Call) -> Any:
     x, scale, bias = call.input(0), call.input(1), call.optional(2)
     _float32_only(call, x)
     rank = call.rank(x)
-    axis, epsilon = call.axis(call.attr("axis", -1), rank), call.attr("epsilon", 1e-5)
+    given, epsilon = call.attr("axis", -1), call.attr("epsilon", 1e-5)
+    axis = call.axis(given, rank)
     own = (x.shape or ())[axis:]
     if scale.shape == own and (bias is None or bias.shape == own):
-        y = call.make("layer_norm", x, scale, bias, axis=axis, epsilon=epsilon)
+        y = call.make("layer_norm", x, scale, bias, axis=given, epsilon=epsilon)
     else:
         y = call.part("norm", "layer_norm", x, axis=axis, epsilon=epsilon)
         y = call.make("multiply", y, scale) if bias is None else call.part("scaled", "multiply", y, scale)

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto
+from onnx import TensorProto, inliner
 
 from metaop.errors import ModelError
+from metaop.models.onnx.marks import is_own
+from metaop.models.onnx.order import MOST_NESTED, subgraphs
 
 __all__ = ["DTYPES", "OLDEST_OPSET", "dtype_name", "read", "tensor"]
 
@@ -54,8 +56,10 @@ def dtype_name(number: int) -> str:
     return TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else f"number {number}"
 
 
-def read(source: Any) -> tuple[onnx.ModelProto, Path | None]:
-    """The model, checked as a whole and with its functions inlined, and the folder that its external data is in."""
+def read(source: Any) -> tuple[onnx.ModelProto, Path | None, Any]:
+    """The model, checked as a whole and with its functions inlined; the folder that its external data is in; and its
+    initializers.
+    """
     folder = None
     if isinstance(source, onnx.ModelProto):
         model = source
@@ -78,9 +82,12 @@ def read(source: Any) -> tuple[onnx.ModelProto, Path | None]:
         except (DecodeError, RecursionError, ValueError):
             raise ModelError("this is not an ONNX model, or a damaged one: its bytes cannot be decoded") from None
     _check(model)
+    weights = model.graph.initializer
+    if model.graph.sparse_initializer:
+        raise ModelError("the model has sparse initializers, which are not supported")
     if model.functions:
         model = _inlined(model)
-    return model, folder
+    return model, folder, weights
 
 
 def _check_text(message: Any) -> None:
@@ -116,19 +123,19 @@ def _check(model: onnx.ModelProto) -> None:
 
 
 def _calls(nodes: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    if depth > 50:
-        raise ModelError("the model nests graphs more than 50 deep")
+    if depth > MOST_NESTED:
+        raise ModelError(f"the model nests graphs more than {MOST_NESTED} deep")
     for node in nodes:
         yield node.domain, node.op_type
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _calls(graph.node, depth + 1)
+        for graph in subgraphs(node):
+            yield from _calls(graph.node, depth + 1)
 
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Local functions inlined; they must not call themselves, nor unfold without end."""
-    from onnx import inliner
+    """Local functions inlined; they must not call themselves, nor unfold without end.
 
+    Functions that stand for meta operators, and are called as such only, stay.
+    """
     functions: dict[tuple[str, str], Any] = {}
     for function in model.functions:
         key = (function.domain, function.name)
@@ -152,8 +159,23 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
     if size(model.graph.node, ()) > MOST_NODES:
         raise ModelError(f"the model unfolds to more than {MOST_NODES} nodes")
+    foreign = {(n.domain, n.op_type) for n in model.graph.node if not is_own(n)}
+    for nodes in (*(f.node for f in model.functions), *(g.node for n in model.graph.node for g in subgraphs(n))):
+        foreign.update(_calls(nodes))
+    unfold = [key for key in functions if key in foreign]
+    if not unfold:
+        return model
+    # Everything but the weights is copied, for the inliner would copy them several times.
+    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    graph = model.graph
+    light.graph.name = graph.name
+    light.graph.node.extend(graph.node)
+    light.graph.input.extend(graph.input)
+    light.graph.output.extend(graph.output)
+    for tensor in graph.initializer:
+        light.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     try:
-        return inliner.inline_local_functions(model)
+        return inliner.inline_selected_functions(light, unfold, exclude=False)
     except Exception as error:  # onnx raises many kinds, all of them about the file
         raise ModelError(f"the model's functions cannot be inlined: {_brief(error)}") from None
 

@@ -24,9 +24,11 @@ def _axes(call: Call) -> tuple[Node, dict[str, Any] | None]:
     takes_input = call.opset >= (13 if call.op_type == "ReduceSum" else 18)
     axes = call.static(1, None, None) if takes_input else call.static(None, "axes", None)
     keepdims = call.flag("keepdims", True)
-    if takes_input and call.flag("noop_with_empty_axes") and not axes:
-        return x, None
-    return x, {"axes": axes or None, "keepdims": keepdims}
+    noop = takes_input and call.flag("noop_with_empty_axes")
+    # No axes mean all or none, so that one must know whether there are any.
+    if axes is None or call.length(axes, "axes") == 0:
+        return x, None if noop else {"axes": None, "keepdims": keepdims}
+    return x, {"axes": axes, "keepdims": keepdims}
 
 
 @onnx_op(*_PLAIN)
@@ -91,5 +93,5 @@ def arg(call: Call) -> Any:
 
 @onnx_op("CumSum")
 def cumsum(call: Call) -> Any:
-    (axis,) = call.static(1)
-    return call.make("cumsum", call.input(0), axis=axis, exclusive=call.flag("exclusive"), reverse=call.flag("reverse"))
+    flags = {"exclusive": call.flag("exclusive"), "reverse": call.flag("reverse")}
+    return call.make("cumsum", call.input(0), axis=call.scalar(1), **flags)

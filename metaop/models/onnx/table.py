@@ -6,8 +6,7 @@ or output that it does not look at makes the converter refuse the node, so that 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,8 @@ import numpy as np
 from onnx import AttributeProto
 
 from metaop.graph.build import apply
-from metaop.graph.nodes import Constant, Node, Placeholder
-from metaop.graph.order import execution_order
-from metaop.graph.session import Session
+from metaop.graph.nodes import Constant, Node
+from metaop.models.onnx.marks import marks
 from metaop.ops import REGISTRY
 
 if TYPE_CHECKING:
@@ -84,6 +82,8 @@ class Call:
         self._seen: set[int] = set()
         self._attributes = {a.name: a for a in proto.attribute}
         self._read: set[str] = set()
+        #: what metaop's own exporter noted
+        self.marks = marks(proto)
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
@@ -109,11 +109,21 @@ class Call:
             raise Refused("it has no inputs")
         return [self.input(i) for i in range(len(self._inputs))]
 
+    def everything(self) -> list[Node | None]:
+        """Every input, ``None`` where one is left out."""
+        return [self.optional(i) for i in range(len(self._inputs))]
+
     def shape(self, node: Node) -> tuple[int, ...]:
         """The sizes of a node, all of which must be known."""
         if node.shape is None or None in node.shape:
             raise Refused(f"the shape of {node.name!r} ({node.type}) must be known")
         return tuple(s for s in node.shape if s is not None)
+
+    def sizes(self, node: Node) -> Any:
+        """The sizes of a node as an attribute takes them: numbers, or the node that finds them out."""
+        if node.shape is None or None in node.shape:
+            return self.part("sizes", "shape_of", node)
+        return self.shape(node)
 
     def rank(self, node: Node) -> int:
         """The number of axes of a node, which must be known."""
@@ -136,20 +146,49 @@ class Call:
         return value
 
     def static(self, index: int | None, attribute: str | None = None, default: Any = REQUIRED) -> Any:
-        """Integers that an operator needs while the graph is built: an attribute in old opsets, an input in new ones.
+        """Integers that an operator takes as an attribute: an attribute in old opsets, an input in new ones.
 
-        The one place to change once attributes may be nodes.
+        A tuple where they are known, which they are if they follow from initializers and known sizes; the node that
+        computes them otherwise, which can be an attribute too.
         """
         if attribute is not None and attribute in self._attributes:
             return self.attr(attribute, ())
         if index is not None and self.has(index):
-            value = self.constant(index)
-            if value.dtype.kind not in "iu" or value.ndim > 1:
+            node = self.input(index)
+            if (node.dtype is not None and node.dtype.kind not in "iu") or len(node.shape or ()) > 1:
                 raise Refused(f"input {index} must be a list of integers")
+            value = self.converter.value(node)
+            if value is None:
+                return node if node.shape != () else self.part(f"input_{index}", "reshape", node, shape=(1,))
             return tuple(int(v) for v in value.reshape(-1))
         if default is REQUIRED:
             raise Refused(f"{attribute or f'input {index}'} is missing")
         return default
+
+    def scalar(self, index: int, default: Any = REQUIRED) -> Any:
+        """One number that an operator takes as an attribute: a Python number, or the node that computes it."""
+        if not self.has(index) and default is not REQUIRED:
+            self.optional(index)
+            return default
+        node = self.input(index)
+        value = self.converter.value(node)
+        if value is not None:
+            if value.size != 1:
+                raise Refused(f"input {index} must be one number; got {node.type}")
+            return value.reshape(()).item()
+        if node.shape == ():
+            return node
+        if node.shape is not None and any(s not in (1, None) for s in node.shape):
+            raise Refused(f"input {index} must be one number; got {node.type}")
+        return self.part(f"input_{index}", "reshape", node, shape=())
+
+    def length(self, numbers: Any, what: str) -> int:
+        """How many numbers there are in what ``static`` gave; that must be known."""
+        if isinstance(numbers, tuple):
+            return len(numbers)
+        if numbers.shape is None or numbers.shape[0] is None:
+            raise Refused(f"how many {what} there are must be known; {numbers.name!r} is {numbers.type}")
+        return int(numbers.shape[0])
 
     # -- attributes ---------------------------------------------------------------------------------------------------
 
@@ -189,6 +228,14 @@ class Call:
             raise Refused(f"attribute {name!r} must be a {type(default).__name__}; got {value!r}")
         return value
 
+    def graph(self, name: str) -> Any:
+        """An attribute that is a graph."""
+        self._read.add(name)
+        proto = self._attributes.get(name)
+        if proto is None or not proto.HasField("g"):
+            raise Refused(f"attribute {name!r}, a graph, is missing")
+        return proto.g
+
     def flag(self, name: str, default: bool = False) -> bool:
         """An attribute that is 0 or 1."""
         value = self.attr(name, int(default))
@@ -227,6 +274,12 @@ class Call:
             np.asarray(array), name=self.name if part is None else self.converter.unique(f"{self.name}/{part}")
         )
 
+    def places(self, count: int, dtype: Any, shape: Sequence[int], part: str) -> Constant:
+        """The numbers from 0 to ``count - 1``; a file may claim that there are very many."""
+        if count * 8 > FOLD_BYTES:
+            raise Refused(f"{count} {part} are too many")
+        return self.value(np.arange(count).astype(dtype).reshape(shape), part)
+
     def number(self, number: float, like: Node, part: str) -> Constant:
         """A scalar of the dtype of ``like``."""
         if like.dtype is not None and like.dtype.kind != "f" and not float(number).is_integer():
@@ -245,17 +298,3 @@ class Call:
             if used and index >= results:
                 return f"output {index} is not supported"
         return None
-
-
-def fold(node: Node) -> np.ndarray | None:
-    """The value of a node that depends on no data, computed on NumPy; ``None`` where there is none."""
-    for needed in execution_order([node]):
-        if isinstance(needed, Placeholder):
-            return None
-        for kind in getattr(needed, "types", (needed.type,)):
-            if kind.dtype is None or kind.shape is None or None in kind.shape:
-                return None
-            if math.prod(s or 0 for s in kind.shape) * kind.dtype.itemsize > FOLD_BYTES:
-                raise Refused(f"the constant {needed.name!r} ({kind}) is too large to be computed while reading")
-    with Session("numpy") as session:
-        return session.run(node)

@@ -151,7 +151,8 @@ def as_model(given: Model | Node | Sequence[Node] | Mapping[str, Node]) -> Model
     if isinstance(given, Mapping):
         named = dict(given)
     else:
-        for node in given if isinstance(given, list | tuple) else [given]:
+        several: Any = given if isinstance(given, list | tuple) else [given]
+        for node in several:
             if getattr(node, "name", None) in named:
                 raise UsageError(f"two outputs are named {node.name!r}; give a map from names to nodes")
             named[getattr(node, "name", "")] = node

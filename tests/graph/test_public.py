@@ -49,7 +49,9 @@ NAMES = [
     "backends",
     "derive",
     "errors",
+    "from_keras",
     "from_onnx",
+    "from_saved_model",
     "graph",
     "ops",
 ]

@@ -19,7 +19,8 @@ from metaop.graph.order import execution_order
 from metaop.graph.session import Session
 from metaop.models.model import Model
 from metaop.models.tensorflow import contraction, convolution, elementwise, movement, normalization, reduction, shapes
-from metaop.models.tensorflow.freeze import Frozen
+from metaop.models.tensorflow.freeze import Frozen, Weight
+from metaop.models.tensorflow.patterns import gelu_inputs
 from metaop.models.tensorflow.table import TABLE, Call, First, Refused, Value, numpy_dtype, shape_of, to_first, to_last
 from metaop.types import Shape, TensorType
 
@@ -52,6 +53,8 @@ class Converter:
         self.broken: set[str] = set()
         self.names: set[str] = set()
         self.unsupported: list[dict[str, Any]] = []
+        #: names of weights that are there already
+        self.placed: set[str] = set()
         #: the tensors that something needs
         self.wanted: set[str] = set()
         self._known: dict[Node, np.ndarray | None] = {}
@@ -88,13 +91,16 @@ class Converter:
         self.wanted = {t.name for op in needed for t in op.inputs} | {t.name for t in self.frozen.outputs.values()}
         weights = {op.name: self.frozen.weights[op.name] for op in needed if op.name in self.frozen.weights}
         # Names that users know come first; whatever else wants one of them gets another.
-        self.names = {*self.frozen.inputs, *(name for name, _ in weights.values())}
+        self.names = {*self.frozen.inputs, *(weight.name for weight in weights.values())}
         inputs = [self._placeholder(name, tensor) for name, tensor in self.frozen.inputs.items()]
         taken = {tensor.op.name for tensor in self.frozen.inputs.values()}
+        gelus, inner = gelu_inputs(needed)
         for op in needed:
             if op.name in weights:
-                self._weight(op, *weights[op.name])
-            elif op.name not in taken:
+                self._weight(op, weights[op.name])
+            elif op.name in gelus:
+                self._gelu(op, gelus[op.name])
+            elif op.name not in taken and op.name not in inner:
                 self._convert(op)
         if self.unsupported:
             raise _refusal(self.unsupported)
@@ -115,15 +121,17 @@ class Converter:
         self.values[tensor.name] = Value(name, node)
         return node
 
-    def _weight(self, op: tf.Operation, name: str, trainable: bool) -> None:
+    def _weight(self, op: tf.Operation, weight: Weight) -> None:
+        # Variables may share their name; the first of them keeps it.
+        name = weight.name if weight.name not in self.placed else self.unique(weight.name)
+        self.placed.add(name)
         try:
             numpy_dtype(op.outputs[0].dtype)
-            array = tf.make_ndarray(op.get_attr("value"))
-        except (Refused, TypeError) as error:
+        except Refused as error:
             self._refuse(op, name, str(error))
             return
-        kind = Variable if trainable and array.dtype.kind == "f" else Constant
-        self.values[op.outputs[0].name] = Value(name, kind(array, name=name))
+        kind = Variable if weight.trainable and weight.value.dtype.kind == "f" else Constant
+        self.values[op.outputs[0].name] = Value(name, kind(weight.value, name=name))
 
     def _convert(self, op: tf.Operation) -> None:
         name = self.unique(self._name(op))
@@ -155,6 +163,15 @@ class Converter:
             if not isinstance(error, Refused | MetaopError):
                 why = f"its inputs or attributes make no sense ({type(error).__name__}: {why})"
             self._refuse(op, name, why)
+
+    def _gelu(self, op: tf.Operation, x: tf.Tensor) -> None:
+        if x.op.name in self.broken:
+            self.broken.add(op.name)
+            return
+        name, value = self.unique(self._name(op)), self.values[x.name]
+        source = value.first if value.is_first else value.node
+        made = apply("gelu", (source,), {"approximate": "none"}, name=name)
+        self.values[op.outputs[0].name] = self._value(name, First(made) if value.is_first else made, op.outputs[0])
 
     def _name(self, op: tf.Operation) -> str:
         """The name in TensorFlow, less what inlining and tracing a model once more have added to it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metaop.graph.nodes import Node
+from metaop.models.tensorflow.patterns import is_stopped_mean
 from metaop.models.tensorflow.table import Call, First, Refused, direct, numpy_dtype, tf_op
 
 direct(
@@ -89,7 +90,8 @@ def stop_gradient(call: Call) -> Any:
     if call.op_type == "PreventGradient":
         call.attr("message")
     # Where nothing can be differentiated there is nothing to stop.
-    if call.dtype(0).kind != "f" or (not call.is_first(0) and call.known(0) is not None):
+    constant = call.dtype(0).kind != "f" or (not call.is_first(0) and call.known(0) is not None)
+    if constant or is_stopped_mean(call.op):
         return call.value(0)
     return call.elementwise("stop_gradient", 0)
 

@@ -1,25 +1,38 @@
-"""From a Keras model or a SavedModel to one TensorFlow graph whose functions are inlined and whose variables are
-constants that still say which variable they were.
+"""From a Keras model or a SavedModel to one TensorFlow graph in which functions are inlined and variables are inputs.
+
+TensorFlow's own way to freeze a function makes variables constants of the graph, which forgets which is which, copies
+every weight and ends at 2 GB. Here each becomes a placeholder of its dtype and shape, with its value kept beside the graph.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.util import deprecation
 
 from metaop.errors import ModelError, UsageError
 
-__all__ = ["Frozen", "freeze_keras", "freeze_saved_model"]
+__all__ = ["Frozen", "Weight", "freeze_keras", "freeze_saved_model"]
+
+
+@dataclass
+class Weight:
+    """A variable: its name as users know it, and its value."""
+
+    name: str
+    value: np.ndarray
+    trainable: bool = False
 
 
 @dataclass
@@ -29,8 +42,8 @@ class Frozen:
     graph: tf.Graph
     inputs: dict[str, tf.Tensor]
     outputs: dict[str, tf.Tensor]
-    #: from the name of a Const operator to the name of the weight that it was, and whether that is trainable
-    weights: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    #: by the name of the placeholder that stands for the variable
+    weights: dict[str, Weight]
     name: str = "model"
     #: the names of layers, which scopes are named after
     layers: frozenset[str] = frozenset()
@@ -70,21 +83,26 @@ def freeze_keras(model: Any) -> Frozen:
         function = tf.function(call, input_signature=specs, autograph=False).get_concrete_function()
     except Exception as error:  # whatever a layer raises while it is traced
         raise ModelError(f"TensorFlow cannot trace the model {model.name!r}: {_short(error)}") from error
-    kept = {}
+    known = {}
     for weight in model.weights:
         variable = weight if isinstance(weight, tf.Variable) else weight.value
-        kept[id(variable.handle)] = (getattr(weight, "path", None) or weight.name.partition(":")[0], weight.trainable)
+        known[id(variable.handle)] = (getattr(weight, "path", None) or variable.name.partition(":")[0], weight.trainable)
+    variables = {id(v.handle): v for v in function.graph.variables}
     weights = {}
     for outside, inside in function.graph.captures:
-        if outside.dtype == tf.resource:
-            found = kept.get(id(outside))
-            if found is not None:
-                weights[inside.op.name] = found
-    graph = _inlined(function)
+        variable = variables.get(id(outside))
+        if variable is not None:
+            name, trainable = known.get(id(outside)) or (variable.name.partition(":")[0], False)
+            weights[inside.op.name] = Weight(name, variable.numpy(), trainable)
+        elif outside.dtype not in (tf.resource, tf.variant):  # a tensor that a layer holds
+            weights[inside.op.name] = Weight(inside.op.name, outside.numpy())
+    tensors = [t.name for t in (*function.inputs[: len(inputs)], *function.outputs)]
+    graph = _graph(function.graph.as_graph_def(), tensors, weights)
+    found = [graph.as_graph_element(name) for name in tensors]
     return Frozen(
-        graph.graph,
-        dict(zip(names, graph.inputs, strict=True)),
-        dict(zip(_unique([_layer(t) for t in outputs]), graph.outputs, strict=True)),
+        graph,
+        dict(zip(names, found[: len(inputs)], strict=True)),
+        dict(zip(_unique([_layer(t) for t in outputs]), found[len(inputs) :], strict=True)),
         weights,
         model.name,
         frozenset([model.name, *(layer.name for layer in model._flatten_layers())]),
@@ -100,7 +118,7 @@ def freeze_saved_model(path: Any, signature: str) -> Frozen:
     tags = list(stored.meta_info_def.tags)
     signatures = {name: s for name, s in stored.signature_def.items() if s.outputs and not name.startswith("__")}
     if signature not in signatures:
-        known = ", ".join(map(repr, signatures)) or "none"
+        known = ", ".join(map(repr, sorted(signatures))) or "none"
         raise ModelError(f"the SavedModel {str(folder)!r} has no signature {signature!r}; there are {known}")
     chosen = signatures[signature]
     for what, infos in (("input", chosen.inputs), ("output", chosen.outputs)):
@@ -108,30 +126,25 @@ def freeze_saved_model(path: Any, signature: str) -> Frozen:
             if info.WhichOneof("encoding") != "name":
                 raise ModelError(f"the {what} {name!r} of the SavedModel is no dense tensor")
     try:
-        definition = _constants(folder, tags, [i.name.partition(":")[0] for i in chosen.outputs.values()])
-
-        def imported() -> None:
-            tf.graph_util.import_graph_def(definition, name="")
-
-        whole = tf.compat.v1.wrap_function(imported, [])
-        named = {key: [(k, whole.graph.as_graph_element(i.name)) for k, i in sorted(infos.items())] for key, infos in
-                 (("inputs", chosen.inputs), ("outputs", chosen.outputs))}
-        function = whole.prune([t for _, t in named["inputs"]], [t for _, t in named["outputs"]])
-        graph = _inlined(function)
+        definition, values = _loaded(folder, tags)
+        weights = _saved_weights(stored, values)
+        graph = _graph(definition, [i.name for i in (*chosen.inputs.values(), *chosen.outputs.values())], weights)
+        inputs = {name: graph.as_graph_element(info.name) for name, info in sorted(chosen.inputs.items())}
+        outputs = {name: graph.as_graph_element(info.name) for name, info in sorted(chosen.outputs.items())}
     except Exception as error:  # TensorFlow's own, of many kinds
         raise ModelError(f"TensorFlow cannot load the SavedModel {str(folder)!r}: {_short(error)}") from error
-    weights = {
-        node.variable.name: (node.variable.name, node.variable.trainable)
-        for node in stored.object_graph_def.nodes
-        if node.WhichOneof("kind") == "variable"
-    }
-    return Frozen(
-        graph.graph,
-        dict(zip([k for k, _ in named["inputs"]], graph.inputs, strict=True)),
-        dict(zip([k for k, _ in named["outputs"]], graph.outputs, strict=True)),
-        weights,
-        folder.name,
-    )
+    return Frozen(graph, inputs, outputs, weights, folder.name)
+
+
+def _saved_weights(stored: Any, values: dict[str, np.ndarray]) -> dict[str, Weight]:
+    """The variables of a SavedModel: one whose name another one has too is saved with a number behind it."""
+    trainable: dict[str, bool] = {}
+    for node in stored.object_graph_def.nodes:
+        if node.WhichOneof("kind") == "variable":
+            name = node.variable.name
+            trainable[name] = node.variable.trainable and trainable.get(name, True)
+    plain = {name: name if name in trainable else re.sub(r"_\d+$", "", name) for name in values}
+    return {name: Weight(plain[name], value, trainable.get(plain[name], False)) for name, value in values.items()}
 
 
 def _stored(folder: Path) -> Any:
@@ -152,22 +165,97 @@ def _stored(folder: Path) -> Any:
     raise ModelError(f"the SavedModel {str(folder)!r} has no graph with the tag 'serve'; there are {tags}")
 
 
-def _constants(folder: Path, tags: list[str], outputs: list[str]) -> Any:
-    """The graph with constants for variables, each under the variable's name.
+def _loaded(folder: Path, tags: list[str]) -> tuple[Any, dict[str, np.ndarray]]:
+    """The graph, and the value of each variable by the name of its handle.
 
     The loader of TensorFlow 1 reads graph and variables only. That of TensorFlow 2 rebuilds Python objects too, and fails
     on optimizers of older releases.
     """
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session, deprecation.silence():
         tf.compat.v1.saved_model.load(session, tags, str(folder))
-        return tf.compat.v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), outputs)
+        definition = graph.as_graph_def()
+        handles = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
+        reads = {
+            op.name: tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=op.get_attr("dtype")) for op in handles
+        }
+        return definition, session.run(reads)
 
 
-def _inlined(function: Any) -> Any:
+def _graph(definition: Any, tensors: list[str], weights: Mapping[str, Weight]) -> tf.Graph:
+    """The graph without calls of functions and without variables, as far as ``tensors`` need it."""
     try:
-        return convert_variables_to_constants_v2(function, lower_control_flow=False)
-    except Exception as error:  # among others ValueError: weights beyond 2 GB do not fit a graph
-        raise ModelError(f"TensorFlow cannot freeze the model: {_short(error)}") from error
+        return _imported(_without_variables(_inlined(definition, tensors), weights))
+    except Exception as error:  # TensorFlow's own, of many kinds
+        raise ModelError(f"TensorFlow cannot inline the functions of the model: {_short(error)}") from error
+
+
+def _inlined(definition: Any, tensors: list[str]) -> Any:
+    """The graph without calls of functions.
+
+    In a graph of its own, not by a concrete function: two SavedModels may have different functions of one name.
+    """
+    # An implementation for a device, or that it is to be compiled as a whole, would keep a function from being inlined.
+    for function in definition.library.function:
+        for name in ("api_implements", "_XlaMustCompile", "_noinline"):
+            function.attr.pop(name, None)
+    for node in [*definition.node, *(n for f in definition.library.function for n in f.node_def)]:
+        for name in ("_lower_using_switch_merge", "_XlaMustCompile"):
+            node.attr.pop(name, None)
+    meta = tf.compat.v1.train.export_meta_graph(graph_def=definition, graph=_imported(definition))
+    meta.collection_def["train_op"].node_list.value.extend(tensors)
+    config = tf.compat.v1.ConfigProto()
+    rewriting = config.graph_options.rewrite_options
+    rewriting.min_graph_nodes = -1
+    rewriting.optimizers.append("function")
+    return tf_optimizer.OptimizeGraph(config, meta)
+
+
+def _without_variables(definition: Any, weights: Mapping[str, Weight]) -> Any:
+    """The graph with a placeholder for each variable, and with what reads variables reading those."""
+    nodes = {node.name: node for node in definition.node}
+
+    def source(name: str) -> Weight | None:
+        """The variable behind an input."""
+        seen = set()
+        while name not in weights:
+            node = nodes.get(name)
+            if node is None or node.op != "Identity" or name in seen:
+                return None
+            seen.add(name)
+            name = node.input[0].partition(":")[0]
+        return weights[name]
+
+    for node in list(definition.node):
+        weight = source(node.name)
+        if weight is not None:
+            kind = tf.as_dtype(weight.value.dtype).as_datatype_enum
+            if node.name in weights:
+                node.op = "Placeholder"
+                del node.input[:]
+                node.attr.clear()
+                node.attr["dtype"].type = kind
+                node.attr["shape"].shape.CopyFrom(tf.TensorShape(weight.value.shape).as_proto())
+            else:
+                node.attr["T"].type = kind
+        elif node.op == "ReadVariableOp" and source(node.input[0].partition(":")[0]) is not None:
+            node.op = "Identity"
+            node.attr["T"].type = node.attr.pop("dtype").type
+        elif node.op == "ResourceGather" and source(node.input[0].partition(":")[0]) is not None:
+            axis = definition.node.add(name=f"{node.name}/axis", op="Const")
+            axis.attr["dtype"].type = tf.int32.as_datatype_enum
+            axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
+            node.op = "GatherV2"
+            node.input.insert(2, axis.name)
+            node.attr["Taxis"].type = tf.int32.as_datatype_enum
+            node.attr["Tparams"].type = node.attr.pop("dtype").type
+            node.attr.pop("validate_indices", None)
+    return definition
+
+
+def _imported(definition: Any) -> tf.Graph:
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(definition, name="")
+    return graph
 
 
 def _load_keras(path: Path) -> Any:
@@ -176,7 +264,9 @@ def _load_keras(path: Path) -> Any:
     if path.suffix != ".keras" or not zipfile.is_zipfile(path):
         raise ModelError(f"no Keras model: {str(path)!r} is no .keras file (for a SavedModel use from_saved_model)")
     try:
-        return tf.keras.saving.load_model(path, compile=False, safe_mode=True)
+        import keras
+
+        return keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # whatever Keras makes of a damaged file
         raise ModelError(f"Keras cannot load {str(path)!r}: {_short(error)}") from error
 

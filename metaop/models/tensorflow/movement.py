@@ -105,6 +105,51 @@ def pad(call: Call) -> Any:
     return wrap(call.make("pad", x, pads=tuple(int(p) for p in pads), mode=mode, value=value))
 
 
+def _known_sizes(call: Call) -> tuple[list[int], list[int]]:
+    """The sizes of the input, -1 for an unknown batch, and those of the blocks."""
+    sizes, blocks = call.sizes(0), list(call.ints(1))
+    if sizes is None or len(sizes) <= len(blocks) or None in sizes[1:] or 0 in sizes:
+        raise Refused(f"all sizes but that of the batch must be known; got {sizes}")
+    return [-1 if s is None else s for s in sizes], blocks
+
+
+@tf_op("SpaceToBatchND")
+def space_to_batch(call: Call) -> Any:
+    sizes, blocks = _known_sizes(call)
+    widths, count = call.constant(2), len(blocks)
+    x = call.input(0)
+    if widths.any():
+        around = np.zeros((2, len(sizes)), np.int64)
+        around[:, 1 : count + 1] = widths.T
+        x = call.part("padded", "pad", x, pads=tuple(int(p) for p in around.reshape(-1)))
+    spatial = [size + int(sum(w)) for size, w in zip(sizes[1:], widths, strict=False)]
+    counts, rest = [n // b for n, b in zip(spatial, blocks, strict=True)], sizes[count + 1 :]
+    if any(n % b for n, b in zip(spatial, blocks, strict=True)):
+        raise Refused(f"sizes {spatial} cannot be dealt out in blocks of {blocks}")
+    cut = [sizes[0], *(n for pair in zip(counts, blocks, strict=True) for n in pair), *rest]
+    perm = [*range(2, 2 * count + 1, 2), 0, *range(1, 2 * count, 2), *range(2 * count + 1, len(cut))]
+    dealt = call.part("dealt", "transpose", call.part("cut", "reshape", x, shape=tuple(cut)), perm=tuple(perm))
+    batch = -1 if sizes[0] < 0 else sizes[0] * math.prod(blocks)
+    return call.make("reshape", dealt, shape=(batch, *counts, *rest))
+
+
+@tf_op("BatchToSpaceND")
+def batch_to_space(call: Call) -> Any:
+    sizes, blocks = _known_sizes(call)
+    crops, count = call.constant(2), len(blocks)
+    batch = -1 if sizes[0] < 0 else sizes[0] // math.prod(blocks)
+    counts, rest = sizes[1 : count + 1], sizes[count + 1 :]
+    cut = call.part("cut", "reshape", call.input(0), shape=(*blocks, batch, *counts, *rest))
+    pairs = [n for i in range(count) for n in (count + 1 + i, i)]
+    joined = call.part("joined", "transpose", cut, perm=(count, *pairs, *range(2 * count + 1, len(sizes) + count)))
+    spatial = [n * b for n, b in zip(counts, blocks, strict=True)]
+    if not crops.any():
+        return call.make("reshape", joined, shape=(batch, *spatial, *rest))
+    y = call.part("whole", "reshape", joined, shape=(batch, *spatial, *rest))
+    ends = tuple(n - int(after) for n, (_, after) in zip(spatial, crops, strict=True))
+    return call.make("slice", y, starts=tuple(int(b) for b, _ in crops), ends=ends, axes=tuple(range(1, count + 1)))
+
+
 # -- joining and cutting -----------------------------------------------------------------------------------------------
 
 

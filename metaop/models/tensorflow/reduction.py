@@ -41,7 +41,6 @@ def logical(call: Call) -> Any:
 
 @tf_op("ArgMax", "ArgMin")
 def arg(call: Call) -> Any:
-    call.attr("output_type")
     (axis,) = call.ints(1)
     op, to = call.op_type.lower(), numpy_dtype(call.op.outputs[0].dtype)
     if to == "int64":

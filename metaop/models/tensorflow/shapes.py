@@ -28,7 +28,6 @@ def _as(call: Call, node_of: Any) -> Any:
 
 @tf_op("Shape")
 def shape(call: Call) -> Any:
-    call.attr("out_type")
     sizes = call.sizes(0)
     if sizes is not None and None not in sizes:
         call.value(0)
@@ -38,7 +37,6 @@ def shape(call: Call) -> Any:
 
 @tf_op("Size")
 def size(call: Call) -> Any:
-    call.attr("out_type")
     sizes = call.sizes(0)
     if sizes is not None and None not in sizes:
         call.value(0)

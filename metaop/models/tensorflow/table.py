@@ -34,10 +34,8 @@ Mapping = Callable[["Call"], Any]
 
 TABLE: dict[str, Mapping] = {}
 
-#: attributes that say no more than the tensors do, or where and how fast to compute
-SILENT = {"T", "U", "Tidx", "Tdim", "Tperm", "Tshape", "Tpaddings", "Tindices", "Tparams", "Taxis", "Tlen", "Tblock"}
-SILENT |= {"SrcT", "DstT", "TI", "Tout", "Tin", "N", "index_type", "Index", "Tmultiples", "use_cudnn_on_gpu", "Tcond"}
-SILENT |= {"shape_type", "Ta", "Tb", "dtype", "Toutput", "Tcrops"}
+#: attributes that say no more than the inputs do, or how fast to compute; so do all that are dtypes
+SILENT = {"N", "use_cudnn_on_gpu"}
 
 
 class Refused(Exception):
@@ -290,9 +288,9 @@ class Call:
 
     def leftovers(self) -> str | None:
         """What the mapping did not look at."""
-        for name in self.op.op_def.attr:
-            if name.name not in self._read and name.name not in SILENT:
-                return f"attribute {name.name!r} is not supported"
+        for attr in self.op.op_def.attr:
+            if attr.type not in ("type", "list(type)") and attr.name not in self._read | SILENT:
+                return f"attribute {attr.name!r} is not supported"
         for index in range(self.count):
             if index not in self._seen:
                 return f"input {index} is not supported"

@@ -25,6 +25,9 @@ from metaop.errors import ModelError, UsageError
 
 __all__ = ["Frozen", "Weight", "freeze_keras", "freeze_saved_model"]
 
+#: operators that change a variable
+_WRITES = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
+
 
 @dataclass
 class Weight:
@@ -126,11 +129,14 @@ def freeze_saved_model(path: Any, signature: str) -> Frozen:
             if info.WhichOneof("encoding") != "name":
                 raise ModelError(f"the {what} {name!r} of the SavedModel is no dense tensor")
     try:
-        definition, values = _loaded(folder, tags)
+        tensors = [info.name for info in (*chosen.inputs.values(), *chosen.outputs.values())]
+        definition, values = _loaded(folder, tags, tensors)
         weights = _saved_weights(stored, values)
-        graph = _graph(definition, [i.name for i in (*chosen.inputs.values(), *chosen.outputs.values())], weights)
+        graph = _graph(definition, tensors, weights)
         inputs = {name: graph.as_graph_element(info.name) for name, info in sorted(chosen.inputs.items())}
         outputs = {name: graph.as_graph_element(info.name) for name, info in sorted(chosen.outputs.items())}
+    except ModelError:
+        raise
     except Exception as error:  # TensorFlow's own, of many kinds
         raise ModelError(f"TensorFlow cannot load the SavedModel {str(folder)!r}: {_short(error)}") from error
     return Frozen(graph, inputs, outputs, weights, folder.name)
@@ -165,7 +171,7 @@ def _stored(folder: Path) -> Any:
     raise ModelError(f"the SavedModel {str(folder)!r} has no graph with the tag 'serve'; there are {tags}")
 
 
-def _loaded(folder: Path, tags: list[str]) -> tuple[Any, dict[str, np.ndarray]]:
+def _loaded(folder: Path, tags: list[str], tensors: list[str]) -> tuple[Any, dict[str, np.ndarray]]:
     """The graph, and the value of each variable by the name of its handle.
 
     The loader of TensorFlow 1 reads graph and variables only. That of TensorFlow 2 rebuilds Python objects too, and fails
@@ -173,8 +179,8 @@ def _loaded(folder: Path, tags: list[str]) -> tuple[Any, dict[str, np.ndarray]]:
     """
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session, deprecation.silence():
         tf.compat.v1.saved_model.load(session, tags, str(folder))
-        definition = graph.as_graph_def()
-        handles = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
+        definition = _pruned(graph.as_graph_def(), tensors)
+        handles = [graph.get_operation_by_name(node.name) for node in definition.node if node.op == "VarHandleOp"]
         reads = {
             op.name: tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=op.get_attr("dtype")) for op in handles
         }
@@ -184,9 +190,26 @@ def _loaded(folder: Path, tags: list[str]) -> tuple[Any, dict[str, np.ndarray]]:
 def _graph(definition: Any, tensors: list[str], weights: Mapping[str, Weight]) -> tf.Graph:
     """The graph without calls of functions and without variables, as far as ``tensors`` need it."""
     try:
-        return _imported(_without_variables(_inlined(definition, tensors), weights))
+        definition = _pruned(_inlined(definition, tensors), tensors)
+        return _imported(_without_variables(definition, weights))
+    except ModelError:
+        raise
     except Exception as error:  # TensorFlow's own, of many kinds
         raise ModelError(f"TensorFlow cannot inline the functions of the model: {_short(error)}") from error
+
+
+def _pruned(definition: Any, tensors: list[str]) -> Any:
+    """The graph without what ``tensors`` do not depend on."""
+    nodes = {node.name: node for node in definition.node}
+    stack, seen = [name.partition(":")[0] for name in tensors], set()
+    while stack:
+        name = stack.pop()
+        if name in nodes and name not in seen:
+            seen.add(name)
+            stack += [i.removeprefix("^").partition(":")[0] for i in nodes[name].input]
+    result = tf.compat.v1.GraphDef(versions=definition.versions, library=definition.library)
+    result.node.extend(node for node in definition.node if node.name in seen)
+    return result
 
 
 def _inlined(definition: Any, tensors: list[str]) -> Any:
@@ -249,6 +272,10 @@ def _without_variables(definition: Any, weights: Mapping[str, Weight]) -> Any:
             node.attr["Taxis"].type = tf.int32.as_datatype_enum
             node.attr["Tparams"].type = node.attr.pop("dtype").type
             node.attr.pop("validate_indices", None)
+        else:
+            written = next(filter(None, (source(i.partition(":")[0]) for i in node.input)), None)
+            if written is not None and node.op.startswith(_WRITES):
+                raise ModelError(f"the model changes its variable {written.name!r} while it runs ({node.name!r})")
     return definition
 
 

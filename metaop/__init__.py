@@ -36,7 +36,7 @@ from metaop.errors import (
 from metaop.graph import Constant, Node, Operator, Placeholder, Session, Variable, apply
 from metaop.graph import functional as _functional
 from metaop.graph.functional import *  # noqa: F403  one function per meta operator, listed in functional.__all__
-from metaop.models import Model, from_onnx
+from metaop.models import Model, from_onnx, from_torch
 from metaop.ops import MetaOp
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "derive",
     "errors",
     "from_onnx",
+    "from_torch",
     "graph",
     "ops",
 ]

@@ -50,6 +50,7 @@ NAMES = [
     "derive",
     "errors",
     "from_onnx",
+    "from_torch",
     "graph",
     "ops",
 ]

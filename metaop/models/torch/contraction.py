@@ -9,17 +9,11 @@ import numpy as np
 
 from metaop.graph.nodes import Node, Variable
 from metaop.models.torch.table import Call, Refused, aten_op
-from metaop.ops import REGISTRY
 
 
 @aten_op("linear")
 def linear(call: Call, input: Node, weight: Node, bias: Node | None) -> Any:
-    if "linear" in REGISTRY:
-        return call.make("linear", input, weight, bias)
-    turned = call.part("weight", "transpose", weight, perm=(1, 0))
-    if bias is None:
-        return call.make("matmul", input, turned)
-    return call.make("add", call.part("product", "matmul", input, turned), bias)
+    return call.make("linear", input, weight, bias)
 
 
 @aten_op("matmul")

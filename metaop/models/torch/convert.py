@@ -149,6 +149,10 @@ class Converter:
         found = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
         inputs: list[Placeholder] = []
         stored: dict[Any, Node] = {}
+        # Of the names that a shared tensor has, the first in ``state_dict``.
+        first: dict[Any, str] = {}
+        for name, tensor in program.state_dict.items():
+            first.setdefault(_memory(tensor), name)
         for spec in program.graph_signature.input_specs:
             node = found[spec.arg.name]
             if spec.kind == InputKind.USER_INPUT:
@@ -168,7 +172,7 @@ class Converter:
                 key = _memory(tensor)
                 if key not in stored:
                     kind = Variable if spec.kind == InputKind.PARAMETER else Constant
-                    stored[key] = self._stored(kind, tensor, spec.target)
+                    stored[key] = self._stored(kind, tensor, first.get(key, spec.target))
                 self.nodes[node] = stored[key]
             else:
                 raise ModelError(f"{self.name} takes {node.name!r}, a {spec.kind.name}, which is not supported")

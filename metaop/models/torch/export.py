@@ -89,14 +89,21 @@ def _open(
 
     It takes a size of 1 for a fact about the model, so that an example of one is doubled.
     """
+    signature = inspect.signature(module.forward)
     try:
-        given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+        given = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         raise UsageError(f"example_inputs do not fit {type(module).__name__}.forward: {error}") from None
-    flat = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
-    if len(flat) < len(given):
-        other = next(name for name in given if name not in flat)
-        raise UsageError(f"dynamic_batch needs inputs that are tensors; {other!r} is a {type(given[other]).__name__}")
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            flat.update({f"{name}_{i}": item for i, item in enumerate(value)})
+        else:
+            flat.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
+    for name, value in flat.items():
+        if not isinstance(value, torch.Tensor):
+            raise UsageError(f"dynamic_batch needs inputs that are tensors; {name!r} is a {type(value).__name__}")
     axes = {name: 0 for name, value in flat.items() if value.dim()} if which is True else dict(which)
     for name, axis in axes.items():
         if name not in flat or not 0 <= axis < flat[name].dim():
@@ -108,9 +115,19 @@ def _open(
     if sizes == {1}:
         flat.update({name: torch.cat((flat[name],) * 2, axis) for name, axis in axes.items()})
     batch = Dim("batch")
-    shapes = {name: {axes[name]: batch} if name in axes else None for name in flat}
-    positional = list(flat.values())[: len(args)]
-    return tuple(positional), {n: v for n, v in list(flat.items())[len(args) :]}, shapes
+    opened = {name: {axes[name]: batch} if name in axes else None for name in flat}
+    # In the form of the arguments, where names of further ones stand for a tuple or a dict of them.
+    shapes: dict[str, Any] = {}
+    for name, value in given.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            shapes[name] = tuple(opened[f"{name}_{i}"] for i in range(len(value)))
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            shapes.update({key: opened[key] for key in value})
+        else:
+            shapes[name] = opened[name]
+    values = list(flat.values())
+    return tuple(values[: len(args)]), dict(zip(list(flat)[len(args) :], values[len(args) :], strict=True)), shapes
 
 
 def _read(path: str | os.PathLike[str]) -> ExportedProgram:

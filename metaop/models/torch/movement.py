@@ -68,15 +68,31 @@ def squeeze(call: Call, self: Node, dim: Any = None) -> Any:
 
 @aten_op("expand", "expand_copy", told=("size", "implicit"))
 def expand(call: Call, self: Node) -> Any:
-    sizes, wanted = call.sizes(self), list(call.shape)
+    return _expanded(call, self, call.shape)
+
+
+@aten_op("broadcast_tensors")
+def broadcast_tensors(call: Call, tensors: tuple[Node, ...]) -> Any:
+    return tuple(_expanded(call, x, made.shape) for x, made in zip(tensors, call.result, strict=True))
+
+
+def _expanded(call: Call, x: Node, shape: Any) -> Any:
+    sizes, wanted = call.sizes(x), list(shape)
     first = len(wanted) - len(sizes)
+    if not first and all(_same(a, b) for a, b in zip(sizes, wanted, strict=True)):
+        return x
     for i, size in enumerate(sizes):
         # Its own size stays, whatever it will be: 1 asks for just that.
-        if not isinstance(wanted[first + i], int) and not isinstance(size, int):
+        if not isinstance(size, int):
             wanted[first + i] = 1
-    if not first and all(isinstance(a, int) and isinstance(b, int) and a == b for a, b in zip(sizes, wanted, strict=True)):
-        return self
-    return call.make("expand", self, shape=call.shape_attribute(wanted))
+    return call.make("expand", x, shape=call.shape_attribute(wanted))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two sizes are known to be one, without making PyTorch assume it."""
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return bool(a.node.expr == b.node.expr)
 
 
 @aten_op("repeat")
@@ -138,7 +154,7 @@ def slice_(call: Call, self: Node, dim: int, start: Any, end: Any, step: Any) ->
     start = 0 if start is None else start
     whole = end is None or (isinstance(end, int) and end >= 2**31)
     axis = call.axis(dim, call.rank(self))
-    if isinstance(start, int) and start == 0 and step == 1 and (whole or call.shape[axis] is call.sizes(self)[axis]):
+    if isinstance(start, int) and start == 0 and step == 1 and (whole or _same(call.shape[axis], call.sizes(self)[axis])):
         return self
     attrs: dict[str, Any] = {"axes": (axis,), "steps": (step,)}
     attrs["starts"] = call.shape_attribute([start])
@@ -177,7 +193,7 @@ def index_tensor(call: Call, self: Node, indices: tuple[Any, ...]) -> Any:
 def gather(call: Call, self: Node, dim: int, index: Node) -> Any:
     own, asked = call.sizes(self), call.sizes(index)
     axis = call.axis(dim, len(own))
-    if any(i != axis and not (isinstance(a, int) and a == b) for i, (a, b) in enumerate(zip(own, asked, strict=True))):
+    if any(i != axis and not _same(a, b) for i, (a, b) in enumerate(zip(own, asked, strict=True))):
         raise Refused("an index that is smaller than the tensor along other axes is not supported")
     return call.make("gather_elements", self, index, axis=axis)
 

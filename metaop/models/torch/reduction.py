@@ -85,6 +85,16 @@ def std(call: Call, self: Node, dim: Any, correction: float | None, keepdim: boo
     return call.make("sqrt", call.part("variance", op, *operands))
 
 
+@aten_op("var", "var.dim")
+def var_unbiased(call: Call, self: Node, unbiased: bool, dim: Any = None, keepdim: bool = False) -> Any:
+    return var(call, self, dim, int(unbiased), keepdim)
+
+
+@aten_op("std", "std.dim")
+def std_unbiased(call: Call, self: Node, unbiased: bool, dim: Any = None, keepdim: bool = False) -> Any:
+    return std(call, self, dim, int(unbiased), keepdim)
+
+
 @aten_op("cumsum")
 def cumsum(call: Call, self: Node, dim: int) -> Any:
     return call.make("cumsum", call.cast(self, call.dtype), axis=dim)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import io
+import pickle
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -284,7 +288,6 @@ def test_open_sizes_in_shapes() -> None:
             x.reshape(n, 1, 2, 2).expand(n, 3, 2, 2),
             ones,
             torch.arange(n)[:, None] + torch.zeros(1, n),
-            x[: n // 2],
             torch.zeros(3, n, 2) + x.view(n, 2, 2)[:, 0],
         )
 
@@ -353,3 +356,84 @@ def test_missing_torch_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingFrameworkError, match=r"pip install 'metaop\[torch\]'"):
         mo.from_torch(object(), ())
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def saved(name: str) -> bytes:
+    file = io.BytesIO()
+    shapes = ({0: torch.export.Dim("batch")},) * len(ZOO[name][1](2))
+    program = torch.export.export(ZOO[name][0](), ZOO[name][1](2), dynamic_shapes=shapes)
+    torch.export.save(program, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["unet", "bert"])
+def test_exported_programs(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.pt2").write_bytes(saved(name))
+    model = mo.from_torch(tmp_path / "model.pt2")
+    module = imported(name, False)[0]
+    inputs = ZOO[name][1](3)
+    for got, want in zip(model.run(feeds(model, inputs), "torch").values(), outputs(module, inputs), strict=True):
+        close(got, want)
+
+
+def rewritten(data: bytes, change: Callable[[str, bytes], bytes], more: dict[str, bytes] | None = None) -> bytes:
+    """The archive with members changed, or further ones."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(result, "w") as new:
+        root = old.namelist()[0].partition("/")[0]
+        for info in old.infolist():
+            inner = info.filename.partition("/")[2]
+            new.writestr(info.filename, change(inner, old.read(info)))
+        for name, content in (more or {}).items():
+            new.writestr(f"{root}/{name}", content)
+    return result.getvalue()
+
+
+class Bomb:
+    """Goes off when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("code from the file was run",)
+
+
+def replacing(old: str, new: str) -> Callable[[str, bytes], bytes]:
+    return lambda name, data: data.replace(old.encode(), new.encode()) if name.endswith(".json") else data
+
+
+HOSTILE: dict[str, tuple[Callable[[str, bytes], bytes], dict[str, bytes], str]] = {
+    "pickled weight": (replacing('"use_pickle": false', '"use_pickle": true'), {}, "is pickled"),
+    "custom object": (replacing('"path_name": "weight_0"', '"path_name": "custom_obj_0"'), {}, "is pickled"),
+    "sample inputs": (lambda n, d: pickle.dumps(Bomb()) if n.startswith("data/sample") else d, {}, "sample inputs"),
+    "any function": (replacing("torch.ops.aten.conv2d.default", "torch.hub.os.system"), {}, "'torch.hub.os.system'"),
+    "operator.call": (replacing("torch.ops.aten.conv2d.default", "_operator.call"), {}, "'_operator.call'"),
+    "size": (replacing('"expr_str": "', '"expr_str": "__import__(\'os\').getpid() + '), {}, "more than arithmetic"),
+    "library": (lambda n, d: d, {"data/aotinductor/model/x.so": b""}, "no part of a plain program"),
+    "container": (replacing("builtins.tuple", "collections.defaultdict"), {}, "collections.defaultdict"),
+    "nothing": (lambda n, d: b"" if n == "models/model.json" else d, {}, "not an exported program"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_files_that_could_run_code_are_refused(name: str, tmp_path: Path) -> None:
+    change, more, message = HOSTILE[name]
+    data = rewritten(saved("unet"), change, more)
+    assert data != rewritten(saved("unet"), lambda n, d: d)
+    (tmp_path / "model.pt2").write_bytes(data)
+    with pytest.raises(mo.ModelError, match=message):
+        mo.from_torch(tmp_path / "model.pt2")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(mo.ModelError, match="No such file"):
+        mo.from_torch(tmp_path / "model.pt2")
+    for cut in (0, 10, len(saved("unet")) // 2):
+        (tmp_path / "model.pt2").write_bytes(saved("unet")[:cut])
+        with pytest.raises(mo.ModelError, match="not an exported program"):
+            mo.from_torch(tmp_path / "model.pt2")
+    with pytest.raises(UsageError, match="give it alone"):
+        (tmp_path / "model.pt2").write_bytes(saved("unet"))
+        mo.from_torch(tmp_path / "model.pt2", normal(1, 3, 16, 16))

@@ -13,6 +13,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 
 from metaop.errors import ModelError, UsageError
+from metaop.models.torch.read import read
 
 __all__ = ["exported"]
 
@@ -20,7 +21,7 @@ __all__ = ["exported"]
 def exported(module: Any, example_inputs: Any, dynamic_batch: bool | Mapping[str, int]) -> tuple[ExportedProgram, str]:
     """The program, every operator of which makes a new tensor, and the name of the model."""
     if isinstance(module, str | os.PathLike):
-        name, program = os.path.basename(os.fspath(module)), _read(module)
+        name, program = os.path.basename(os.fspath(module)), read(module)
     elif isinstance(module, ExportedProgram):
         name, program = "program", module
     elif isinstance(module, torch.nn.Module):
@@ -128,7 +129,3 @@ def _open(
             shapes[name] = opened[name]
     values = list(flat.values())
     return tuple(values[: len(args)]), dict(zip(list(flat)[len(args) :], values[len(args) :], strict=True)), shapes
-
-
-def _read(path: str | os.PathLike[str]) -> ExportedProgram:
-    raise ModelError("not yet")

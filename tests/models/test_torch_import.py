@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.models import torch_zoo as zoo
+from benchmarks import torch_zoo as zoo
 
 IN_PROCESS = [b for b in ("numpy", "torch", "tensorflow", "onnxruntime", "jax") if b in checks.BACKENDS]
 
@@ -107,7 +107,9 @@ class Lambda(nn.Module):
 def test_networks(name: str, backend: str) -> None:
     module, model = imported(name, False)
     inputs = ZOO[name][1](2)
-    for got, want in zip(model.run(feeds(model, inputs), backend=backend).values(), outputs(module, inputs), strict=True):
+    for got, want in zip(
+        model.run(feeds(model, inputs), backend=backend).values(), outputs(module, inputs), strict=True
+    ):
         close(got, want)
 
 
@@ -224,7 +226,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "parts": (lambda x: (*x.chunk(2, 1), *x.unbind(0), torch.stack(x.split(1, 2))), (normal(2, 4, 2),)),
     "views": (lambda x: x.t().reshape(-1).view(3, 1, 2).squeeze(1).expand(2, 3, 2).repeat(1, 2, 1), (normal(2, 3),)),
     "gathers": (lambda x, i: x[i] + x.index_select(0, i), (normal(5, 2), labels(5, 3))),
-    "constants": (lambda x: x + torch.tril(torch.ones(3, 3)) * torch.arange(3) + torch.full((3,), 2.0), (normal(3, 3),)),
+    "constants": (
+        lambda x: x + torch.tril(torch.ones(3, 3)) * torch.arange(3) + torch.full((3,), 2.0),
+        (normal(3, 3),),
+    ),
     "reduced": (
         lambda x: (x.sum(), x.mean(1), x.amax((0, 2), keepdim=True), x.prod(0), x.argmax(-1), x.cumsum(1)),
         (normal(2, 3, 4),),

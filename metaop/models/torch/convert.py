@@ -286,7 +286,9 @@ class Converter:
         """Hold what the rules say of a result against what PyTorch says: a mapping that went wrong shows here."""
         told = node.meta["val"]
         for found, value in zip(
-            made if isinstance(made, tuple) else (made,), told if isinstance(told, list | tuple) else (told,), strict=False
+            made if isinstance(made, tuple) else (made,),
+            told if isinstance(told, list | tuple) else (told,),
+            strict=False,
         ):
             if found is None or not isinstance(value, torch.Tensor):
                 continue

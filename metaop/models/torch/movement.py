@@ -154,7 +154,12 @@ def slice_(call: Call, self: Node, dim: int, start: Any, end: Any, step: Any) ->
     start = 0 if start is None else start
     whole = end is None or (isinstance(end, int) and end >= 2**31)
     axis = call.axis(dim, call.rank(self))
-    if isinstance(start, int) and start == 0 and step == 1 and (whole or _same(call.shape[axis], call.sizes(self)[axis])):
+    if (
+        isinstance(start, int)
+        and start == 0
+        and step == 1
+        and (whole or _same(call.shape[axis], call.sizes(self)[axis]))
+    ):
         return self
     attrs: dict[str, Any] = {"axes": (axis,), "steps": (step,)}
     attrs["starts"] = call.shape_attribute([start])
@@ -294,9 +299,9 @@ def upsample_nearest(
     x = self if self is not None else input
     before, after = call.sizes(x)[2:], call.shape[2:]
     given = [s for s in (scales, scales_d, scales_h, scales_w, *(scale_factors or ())) if s is not None]
-    if any(not isinstance(a, int) or not isinstance(b, int) or b % a for a, b in zip(before, after, strict=True)) or any(
-        s != int(s) for s in given
-    ):
+    if any(
+        not isinstance(a, int) or not isinstance(b, int) or b % a for a, b in zip(before, after, strict=True)
+    ) or any(s != int(s) for s in given):
         raise Refused(f"from {list(before)} to {list(after)}: only whole factors are supported")
     batch, channels = call.sizes(x)[:2]
     apart = [s for a in before for s in (a, 1)]

@@ -97,9 +97,7 @@ def rms_norm(call: Call, input: Node, normalized_shape: Any, weight: Node | None
 
 
 @aten_op("group_norm")
-def group_norm(
-    call: Call, input: Node, num_groups: int, weight: Node | None, bias: Node | None, eps: float
-) -> Any:
+def group_norm(call: Call, input: Node, num_groups: int, weight: Node | None, bias: Node | None, eps: float) -> Any:
     return call.make("group_norm", input, *_affine(call, input, weight, bias), num_groups=num_groups, epsilon=eps)
 
 

@@ -48,7 +48,9 @@ def _selection(aten: str, position: str) -> None:
         values = call.make("gather_elements", self, indices, axis=dim)
         if keepdim:
             return values, indices
-        return call.part("values", "squeeze", values, axes=(dim,)), call.part("indices", "squeeze", indices, axes=(dim,))
+        return call.part("values", "squeeze", values, axes=(dim,)), call.part(
+            "indices", "squeeze", indices, axes=(dim,)
+        )
 
 
 _selection("max", "argmax")

@@ -63,7 +63,9 @@ def shortcut(inputs: int, outputs: int, stride: int) -> nn.Module | None:
 class ResNet(nn.Module):
     """The four stages with a stem before and a classifier behind."""
 
-    def __init__(self, block: type[Basic] | type[Bottleneck], depths: tuple[int, ...], width: int, classes: int) -> None:
+    def __init__(
+        self, block: type[Basic] | type[Bottleneck], depths: tuple[int, ...], width: int, classes: int
+    ) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)

@@ -4,6 +4,8 @@ The hand-written functions call for each operator what a PyTorch user would call
 that were converted beforehand. ``mobilenet`` is MobileNetV1 at width 1.0 (Howard et al., 2017), with batch
 normalization as in inference; ``transformer`` is an encoder of four layers (Vaswani et al., 2017) with normalization
 after each sum.
+
+``python -m benchmarks.models`` measures networks that were not written twice but imported: see ``benchmarks.imported``.
 """
 
 from __future__ import annotations
@@ -209,3 +211,11 @@ def _normal(rng: np.random.Generator, shape: Any, deviation: float = 1.0) -> np.
 
 def _placeholders(feed: Arrays) -> dict[str, mo.Node]:
     return {name: mo.Placeholder(array.shape, array.dtype, name=name) for name, array in feed.items()}
+
+
+if __name__ == "__main__":
+    import sys
+
+    from benchmarks.imported import main
+
+    sys.exit(main())

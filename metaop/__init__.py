@@ -36,7 +36,7 @@ from metaop.errors import (
 from metaop.graph import Constant, Node, Operator, Placeholder, Session, Variable, apply
 from metaop.graph import functional as _functional
 from metaop.graph.functional import *  # noqa: F403  one function per meta operator, listed in functional.__all__
-from metaop.models import Model, from_keras, from_onnx, from_saved_model, load, save, to_onnx
+from metaop.models import Model, from_keras, from_onnx, from_saved_model, from_torch, load, save, to_onnx
 from metaop.ops import MetaOp
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "from_keras",
     "from_onnx",
     "from_saved_model",
+    "from_torch",
     "graph",
     "load",
     "ops",

@@ -48,6 +48,16 @@ def test_networks() -> None:
     assert all(found[name][what] > 0 for name in ("mobilenet", "transformer") for what in ("forward", "gradient"))
 
 
+@pytest.mark.skipif("torch" not in checks.BACKENDS, reason="the networks run on PyTorch")
+def test_imported_networks() -> None:
+    command = [sys.executable, "-m", "benchmarks.models", "--quick"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])["imported"]
+    assert set(found) == {"resnet50", "bert-base", "gpt2-small"}
+    assert all(ratio > 0 for ratio in found.values())
+
+
 def test_unknown_parts_are_refused() -> None:
     command = [sys.executable, "-m", "benchmarks.overhead", "--only", "abacus"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -154,7 +154,7 @@ FORWARD: dict[str, Any] = {
     "global_average_pool": Terms(factors=1, count=_shrinkage),
     **dict.fromkeys(["average_pool1d", "average_pool2d", "average_pool3d"], Terms(factors=1, count=_window)),
     "reduce_prod": Noise(8),
-    **dict.fromkeys(["matmul", "einsum"], SUM_OF_PRODUCTS),
+    **dict.fromkeys(["matmul", "linear", "einsum"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv1d", "conv2d", "conv3d", "depthwise_conv2d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["batch_norm", "layer_norm", "group_norm", "instance_norm"], Noise(16)),
@@ -446,6 +446,9 @@ EXPECTED: list[Expected] = [
     ),
     *differ(
         "tflite", "conv3d", "nan", "the clamp to the range of a fused activation turns NaN into a number", NEAR_SPECIAL
+    ),
+    *differ(
+        "tflite", "linear", "infinity", "the clamp to the range of a fused activation makes Inf finite", NEAR_SPECIAL
     ),
     *differ(
         "tflite",

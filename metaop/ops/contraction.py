@@ -87,6 +87,61 @@ def matmul_rejects(reject):
     yield reject(x="bool[2, 3]", y="bool[3, 2]", message="takes")
 
 
+# -- linear ------------------------------------------------------------------------------------------------------------
+
+
+def projected(x, w, b=None):
+    require_rank("linear: 'x'", x, 1)
+    require_rank("linear: 'w'", w, 2, 2)
+    outputs = None if w.shape is None else w.shape[0]
+    if x.shape is not None and w.shape is not None:
+        unify_size(x.shape[-1], w.shape[1], f"linear: 'x' of type {x}, 'w' of type {w}")
+    if b is not None:
+        require_rank("linear: 'b'", b, 1, 1)
+        if b.shape is not None:
+            outputs = unify_size(outputs, b.shape[0], f"linear: 'w' of type {w}, 'b' of type {b}")
+    return x.with_shape(None if x.shape is None else (*x.shape[:-1], outputs))
+
+
+@meta_op(rule=projected, dtypes=FLOATING)
+@np.errstate(all="ignore")
+def linear(x, w, b=None):
+    """``x [..., I]`` times the transpose of ``w [O, I]``, plus ``b [O]``: the fully connected layer."""
+    y = np.asarray(np.matmul(x, w.T))
+    return y if b is None else y + b
+
+
+@linear.vjp
+def linear_vjp(m, g, y, x, w, *b):
+    rows, columns = int(np.prod(m.shape(x)[:-1])), m.shape(w)
+    flat = m.reshape(g, shape=(rows, columns[0]))
+    dw = m.matmul(turned(m, flat), m.reshape(x, shape=(rows, columns[1])))
+    return (m.matmul(g, w), dw, *[None if t is None else m.reduce_sum(flat, axes=(0,)) for t in b])
+
+
+@linear.samples
+def linear_samples(draw):
+    yield draw(x=(3, 4), w=(5, 4), b=(5,))
+    yield draw(x=(3, 4), w=(5, 4))
+    yield draw(x=(2, 3, 4), w=(4, 4), b=(4,))
+    yield draw(x=(2, 1, 3, 4), w=(1, 4), b=(1,))
+    yield draw(x=(4,), w=(3, 4), b=(3,))
+    yield draw(x=(4,), w=(3, 4))
+    yield draw(x=(0, 4), w=(3, 4), b=(3,))
+    yield draw(x=(2, 4), w=(0, 4), b=(0,))
+    yield draw(x=[[np.nan, 1.0], [np.inf, 2.0]], w=[[1.0, 2.0], [3.0, -1.0]], b=[0.0, np.inf], special=True)
+
+
+@linear.rejects
+def linear_rejects(reject):
+    yield reject(x="float32[2, 3]", w="float32[4, 5]", message="sizes 3 and 5 differ")
+    yield reject(x="float32[2, 3]", w="float32[3]", message="'w' must have rank 2")
+    yield reject(x="float32[]", w="float32[2, 3]", message="'x' must have rank at least 1")
+    yield reject(x="float32[2, 3]", w="float32[4, 3]", b="float32[3]", message="sizes 4 and 3 differ")
+    yield reject(x="float32[2, 3]", w="float32[4, 3]", b="float32[1, 4]", message="'b' must have rank 1")
+    yield reject(x="int64[2, 3]", w="int64[4, 3]", message="takes")
+
+
 # -- einsum ------------------------------------------------------------------------------------------------------------
 
 

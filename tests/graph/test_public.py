@@ -52,6 +52,7 @@ NAMES = [
     "from_keras",
     "from_onnx",
     "from_saved_model",
+    "from_torch",
     "graph",
     "load",
     "ops",

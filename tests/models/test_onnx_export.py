@@ -264,7 +264,7 @@ def test_what_must_be_known() -> None:
 
 @pytest.mark.parametrize("outputs", [None, [], {}, [1], {"": mo.Variable(1.0)}, {1: mo.Variable(1.0)}, "x"])
 def test_what_is_no_output(outputs: Any) -> None:
-    with pytest.raises(mo.UserError, match="outputs are nodes|at least one output"):
+    with pytest.raises(mo.UserError, match=r"outputs are nodes|at least one output"):
         mo.to_onnx(outputs)
 
 

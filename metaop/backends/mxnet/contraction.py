@@ -11,6 +11,11 @@ def einsum(*inputs, equation):
 
 
 @bind
+def linear(x, w, b=None):
+    return mx.npx.fully_connected(x, w, b, num_hidden=w.shape[0], no_bias=b is None, flatten=False)
+
+
+@bind
 def embedding(indices, weight):
     rows, columns = weight.shape
     return mx.npx.embedding(indices, weight, input_dim=rows, output_dim=columns, dtype=weight.dtype)

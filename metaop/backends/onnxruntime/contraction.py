@@ -7,6 +7,14 @@ bind.rename({"matmul": node("MatMul")})
 
 
 @bind
+def linear(o, x, w, b=None):
+    if x.rank == 2:
+        return o.Gemm(x, w, b, alpha=1.0, beta=1.0, transA=0, transB=1)
+    y = o.MatMul(x, o.Transpose(w, perm=(1, 0)))
+    return y if b is None else o.Add(y, b)
+
+
+@bind
 def einsum(o, *inputs, equation):
     if any(0 in x.shape for x in inputs):
         o.no_kernel("its Einsum divides by zero on some empty tensors, which kills the process")

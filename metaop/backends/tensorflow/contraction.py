@@ -16,6 +16,15 @@ def matmul(x, y):
 
 
 @bind
+def linear(x, w, b=None):
+    # A vector is a row, as in matmul.
+    vector = len(x.shape) == 1
+    y = tf.linalg.matmul(x[tf.newaxis, :] if vector else x, w, transpose_b=True)
+    y = tf.squeeze(y, axis=[0]) if vector else y
+    return y if b is None else tf.math.add(y, b)
+
+
+@bind
 def einsum(*inputs, equation):
     if RELEASE < (2, 1):  # which plans the contraction in one way only
         return tf.einsum(equation, *inputs)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 from metaop.backends.torch.bindings import bind
 
-bind.rename({"matmul": torch.matmul, "embedding": F.embedding})
+bind.rename({"matmul": torch.matmul, "embedding": F.embedding, "linear": F.linear})
 
 
 @bind

@@ -144,6 +144,9 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["sigmoid", "tanh", "softplus", "softsign", "selu", "elu"], Ulp(4)),
     "silu": Ulp(6),
     "pow": Ulp(8),
+    **dict.fromkeys(["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"], Ulp(4)),
+    **dict.fromkeys(["log1p", "expm1", "celu"], Ulp(4)),
+    **dict.fromkeys(["mish", "swiglu"], Ulp(6)),
     "leaky_relu": Ulp(1),
     "prelu": Ulp(1),
     "dropout": Ulp(2),
@@ -153,7 +156,10 @@ FORWARD: dict[str, Any] = {
     "reduce_mean": Terms(factors=1, count=_shrinkage),
     "global_average_pool": Terms(factors=1, count=_shrinkage),
     **dict.fromkeys(["average_pool1d", "average_pool2d", "average_pool3d"], Terms(factors=1, count=_window)),
-    "reduce_prod": Noise(8),
+    **dict.fromkeys(["reduce_prod", "cumprod"], Noise(8)),
+    "reduce_l1": SUM,
+    "reduce_sum_square": Terms(factors=1),
+    **dict.fromkeys(["reduce_l2", "reduce_log_sum", "reduce_log_sum_exp"], Noise(8)),
     **dict.fromkeys(["matmul", "einsum"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv1d", "conv2d", "conv3d", "depthwise_conv2d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
@@ -164,6 +170,9 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
     **dict.fromkeys(["sparse_softmax_cross_entropy", "kl_div", "cosine_similarity"], Noise(8)),
 }
+
+#: Operators that look at the bits of a floating number, of which float64 has others.
+ABOUT_BITS = frozenset(["bit_cast"])
 
 #: Families and operators that are linear in each argument: so are their gradients, which are sums of products too.
 MULTILINEAR = frozenset(["movement", "contraction", "convolution"])
@@ -290,6 +299,30 @@ EXPECTED: list[Expected] = [
     *differ("torch", "kl_div", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "instance_norm", "raised", "its kernel indexes into the batch, empty or not", when(empty=True)),
     *differ("torch", "average_pool3d", "raised", "no float16 kernel on the CPU", when("float16")),
+    *differ(
+        "torch",
+        "reduce_max reduce_min",
+        "refused",
+        "amax and amin reduce no axis that has nothing on it",
+        when(empty=True),
+    ),
+    *differ("torch", "thresholded_relu shrink", "nan", "NaN is below no threshold to it, and stays", NEAR_SPECIAL),
+    *differ(
+        "torch",
+        "shrink",
+        "refused",
+        "it has hard and soft shrinkage, and nothing between",
+        when(bias=lambda b: b == 0.25),
+    ),
+    *differ(
+        "torch",
+        "celu",
+        "value",
+        "its gradient takes 1 / alpha through float32",
+        when("float64", alpha=0.7),
+        error=1e-8,
+        check="gradient",
+    ),
     # -- TensorFlow
     *differ(
         "tensorflow",

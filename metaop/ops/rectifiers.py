@@ -147,7 +147,7 @@ def swiglu_samples(draw):
     yield draw(gate=(4, 1, 5), x=(4, 1, 5), alpha=0.5)
     yield draw(gate=(), x=(), alpha=2.0)
     yield draw(gate=(0, 3), x=(0, 3))
-    a, b = np.meshgrid(np.append(SPECIAL, [-30.0, 30.0]), SPECIAL)
+    a, b = np.meshgrid(np.append(SPECIAL, [-6.0, 6.0]), SPECIAL)
     yield draw(gate=a.ravel(), x=b.ravel(), special=True)
 
 

@@ -31,7 +31,9 @@ _OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 16), 19, 9), ((1, 15), 18, 
 OLDEST_RUNTIME = _OPSETS[-1][0]
 OPSET, IR_VERSION = next((row[1:] for row in _OPSETS if row[0] <= RUNTIME), _OPSETS[-1][1:])
 
-_TO_BOOL = frozenset(["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"])
+_TO_BOOL = frozenset(
+    ["And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"]
+)
 
 
 class NoKernel(Exception):

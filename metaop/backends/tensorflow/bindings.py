@@ -29,7 +29,7 @@ def where_kernels_exist(function):
             message = " ".join(str(error).split())
             for words in ("not in the list of allowed values", "Could not find device for node"):
                 if words in message:
-                    reason = message.partition(" [Op:")[0].partition(" All kernels registered")[0]
+                    reason = message.partition(" [Op:")[0].partition("; NodeDef")[0]
                     raise UnsupportedOpError("tensorflow {}: {}".format(tf.__version__, reason)) from error
             raise
 

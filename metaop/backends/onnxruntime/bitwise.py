@@ -21,8 +21,8 @@ SIGNED, UNSIGNED = np.dtype("int64"), np.dtype("uint64")
 
 @bind
 def bit_shift(o, x, y, *, direction):
-    # Before opset 28 ONNX shifts unsigned numbers only, and by fewer places than there are bits. So the bits are shifted
-    # as uint64; a negative number moves to the right with its bits inverted, for zeros to move in.
+    # Before opset 28 ONNX shifts unsigned numbers only, and by fewer places than there are bits. So they are
+    # shifted as uint64; a negative number moves to the right with its bits inverted, for zeros to move in.
     minus_one, zero = o.constant(-1, SIGNED), o.constant(0, SIGNED)
     inside = o.Less(y, 8 * x.dtype.itemsize)
     wide = o.Cast(x, to=SIGNED)

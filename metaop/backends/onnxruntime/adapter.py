@@ -171,6 +171,8 @@ def _no_kernel(error):
         match = re.search(pattern, text)
         if match:
             return "it has no kernel for ONNX's {}".format(match.group("node"))
+    if "official released onnx opset versions" in text:
+        return "the operator came with an opset that this release does not know"
     return None
 
 

@@ -14,7 +14,12 @@ bind.rename(
     }
 )
 
-bind.unsupported("bit_cast", reason="ONNX has BitCast from opset 26 on")
+
+@bind
+def bit_cast(o, x, *, to):
+    o.since(26)
+    return o.BitCast(x, to=to)
+
 
 SIGNED, UNSIGNED = np.dtype("int64"), np.dtype("uint64")
 

@@ -1,4 +1,6 @@
-"""Reductions, and the cumulative sum."""
+"""Reductions, and running sums and products."""
+
+import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
 from metaop.backends.onnxruntime.graph import NoKernel
@@ -65,4 +67,7 @@ def cumsum(o, x, *, axis, exclusive, reverse):
     return o.CumSum(x, (axis,), exclusive=exclusive, reverse=reverse)
 
 
-bind.unsupported("cumprod", reason="ONNX has CumProd from opset 26 on")
+@bind
+def cumprod(o, x, *, axis, exclusive, reverse):
+    o.since(26)
+    return o.CumProd(x, o.constant(axis, np.dtype(np.int64)), exclusive=exclusive, reverse=reverse)

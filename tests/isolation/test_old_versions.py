@@ -36,7 +36,7 @@ KNOWN = {
         ("gradient", "reduce_prod"): ZERO,
     },
     "mxnet==1.9.1": {
-        ("forward", "softplus"): COARSE,
+        ("forward", "softplus celu"): COARSE,
         ("forward", "log_softmax softmax_cross_entropy sparse_softmax_cross_entropy"): COARSE,
         ("gradient", "log_softmax softmax_cross_entropy sparse_softmax_cross_entropy"): COARSE,
         ("gradient", "selu"): SELU,

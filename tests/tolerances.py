@@ -144,6 +144,9 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["sigmoid", "tanh", "softplus", "softsign", "selu", "elu"], Ulp(4)),
     "silu": Ulp(6),
     "pow": Ulp(8),
+    **dict.fromkeys(["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"], Ulp(4)),
+    **dict.fromkeys(["log1p", "expm1", "celu"], Ulp(4)),
+    **dict.fromkeys(["mish", "swiglu"], Ulp(6)),
     "leaky_relu": Ulp(1),
     "prelu": Ulp(1),
     "dropout": Ulp(2),
@@ -153,7 +156,10 @@ FORWARD: dict[str, Any] = {
     "reduce_mean": Terms(factors=1, count=_shrinkage),
     "global_average_pool": Terms(factors=1, count=_shrinkage),
     **dict.fromkeys(["average_pool1d", "average_pool2d", "average_pool3d"], Terms(factors=1, count=_window)),
-    "reduce_prod": Noise(8),
+    **dict.fromkeys(["reduce_prod", "cumprod"], Noise(8)),
+    "reduce_l1": SUM,
+    "reduce_sum_square": Terms(factors=1),
+    **dict.fromkeys(["reduce_l2", "reduce_log_sum", "reduce_log_sum_exp"], Noise(8)),
     **dict.fromkeys(["matmul", "linear", "einsum"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv1d", "conv2d", "conv3d", "depthwise_conv2d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
@@ -164,6 +170,9 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
     **dict.fromkeys(["sparse_softmax_cross_entropy", "kl_div", "cosine_similarity"], Noise(8)),
 }
+
+#: Operators that look at the bits of a floating number, of which float64 has others.
+ABOUT_BITS = frozenset(["bit_cast"])
 
 #: Families and operators that are linear in each argument: so are their gradients, which are sums of products too.
 MULTILINEAR = frozenset(["movement", "contraction", "convolution"])
@@ -290,6 +299,30 @@ EXPECTED: list[Expected] = [
     *differ("torch", "kl_div", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "instance_norm", "raised", "its kernel indexes into the batch, empty or not", when(empty=True)),
     *differ("torch", "average_pool3d", "raised", "no float16 kernel on the CPU", when("float16")),
+    *differ(
+        "torch",
+        "reduce_max reduce_min",
+        "refused",
+        "amax and amin reduce no axis that has nothing on it",
+        when(empty=True),
+    ),
+    *differ("torch", "thresholded_relu shrink", "nan", "NaN is below no threshold to it, and stays", NEAR_SPECIAL),
+    *differ(
+        "torch",
+        "shrink",
+        "refused",
+        "it has hard and soft shrinkage, and nothing between",
+        when(bias=lambda b: b == 0.25),
+    ),
+    *differ(
+        "torch",
+        "celu",
+        "value",
+        "its gradient takes 1 / alpha through float32",
+        when("float64", alpha=0.7),
+        error=1e-8,
+        check="gradient",
+    ),
     # -- TensorFlow
     *differ(
         "tensorflow",
@@ -380,6 +413,18 @@ EXPECTED: list[Expected] = [
         when("float64", dilations=above_one),
         check="exact",
     ),
+    *differ("tensorflow", "hardmax", "value", "NaN is no extreme element to it", NEAR_SPECIAL),
+    *differ("tensorflow", "mod", "refused", "no float16 kernel of TruncateMod", when("float16", fmod=True)),
+    *differ("tensorflow", "mod", "raised", "TruncateMod has no gradient", when(fmod=True), check="gradient"),
+    *differ("tensorflow", "bit_cast", "refused", "it reads no booleans as something else", when("bool")),
+    *differ(
+        "tensorflow",
+        "cumprod",
+        "value",
+        "its gradient divides by each factor, and takes 0 / 0 for 0 (tensorflow#119430)",
+        lambda case: (case.inputs()[0] == 0).any(),
+        check="gradient",
+    ),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
@@ -390,7 +435,12 @@ EXPECTED: list[Expected] = [
         "einsum",
         "refused",
         "the converter knows only what it can turn into a product of matrices",
-        when(equation=lambda e: e in ("ijk->ki", "ij->", "i,i->", "ij,kj->k", "a...b,...b->...", ",ij->ji", "->")),
+        when(
+            equation=lambda e: (
+                "ii" in e
+                or e in ("iji,jk->ki", "ijk->ki", "ij->", "i,i->", "ij,kj->k", "a...b,...b->...", ",ij->ji", "->")
+            )
+        ),
     ),
     *differ(
         "tflite", "conv3d", "refused", "the shape rule of Conv3D mixes up the dilated axes", when(dilations=above_one)
@@ -420,7 +470,10 @@ EXPECTED: list[Expected] = [
         check="gradient",
     ),
     *differ("tflite", "softplus", "nan infinity", "converted as log(1 + exp(x)), and its exp(NaN) is 0", NEAR_SPECIAL),
-    *differ("tflite", "softplus", "value", "converted as log(1 + exp(x))", NEAR_SPECIAL, error=1e-5),
+    *differ("tflite", "softplus mish", "value", "converted with log(1 + exp(x))", NEAR_SPECIAL, error=1e-5),
+    *differ("tflite", "log1p", "value", "converted as log(1 + x)", NEAR_SPECIAL, error=1e-7),
+    *differ("tflite", "expm1", "value", "converted as exp(x) - 1", error=2e-4),
+    *differ("tflite", "mod", "refused", "no builtin kernel of TruncateMod", when(fmod=True)),
     *differ(
         "tflite",
         "gelu",
@@ -431,7 +484,8 @@ EXPECTED: list[Expected] = [
     ),
     *differ("tflite", "selu", "value", "converted with exp(x) - 1", at_most=3.0),
     *differ("tflite", "cos", "value", "converted as a sine, shifted by a rounded quarter of a turn", error=1e-6),
-    *differ("tflite", "exp selu", "nan", "its exp(NaN) is 0", NEAR_SPECIAL),
+    *differ("tflite", "exp expm1 selu", "nan", "its exp(NaN) is 0", NEAR_SPECIAL),
+    *differ("tflite", "reduce_log_sum_exp", "nan infinity", "the maximum drops NaN", NEAR_SPECIAL),
     *differ("tflite", "sqrt rsqrt", "nan infinity", "its kernel gives NaN at 0 or Inf", NEAR_SPECIAL),
     *differ("tflite", "sign", "nan", "its sign(NaN) is 0", NEAR_SPECIAL),
     *differ("tflite", "maximum minimum", "nan infinity", "NaN loses against a number on one side", NEAR_SPECIAL),
@@ -461,7 +515,7 @@ EXPECTED: list[Expected] = [
     # -- ONNX Runtime
     *differ(
         "onnxruntime",
-        "sigmoid silu",
+        "sigmoid silu swiglu",
         "value",
         "its rational approximation has an absolute, not a relative, accuracy in the tails",
         when("float32 float64", special=True),
@@ -512,6 +566,13 @@ EXPECTED: list[Expected] = [
     ),
     *differ("onnxruntime", "global_max_pool", "nan", "max-pooling drops NaN", NEAR_SPECIAL),
     *differ("onnxruntime", "reduce_max reduce_min", "nan", "NaN is dropped (onnxruntime#10514)", NEAR_SPECIAL),
+    *differ(
+        "onnxruntime",
+        "hardmax",
+        "value",
+        "NaN is no extreme element to it",
+        when("float32 float16", special=True),
+    ),
     *differ("onnxruntime", "argmax argmin", "value", "NaN is no extreme element to it", NEAR_SPECIAL),
     *differ(
         "onnxruntime",
@@ -522,6 +583,7 @@ EXPECTED: list[Expected] = [
     ),
     *differ(
         "onnxruntime",
+        "tan asin acos atan sinh cosh asinh acosh atanh celu mish thresholded_relu hardmax "
         "softplus softsign leaky_relu prelu elu selu hard_sigmoid hard_swish erf binary_cross_entropy_with_logits "
         "depthwise_conv2d average_pool1d average_pool2d average_pool3d global_average_pool global_max_pool "
         f"instance_norm lstm gru lstm_cell {CONVS} {CONVS_TRANSPOSED}",
@@ -530,7 +592,23 @@ EXPECTED: list[Expected] = [
         when("float64"),
     ),
     *differ("onnxruntime", "gelu", "refused", "no float64 kernel of Erf", when("float64", approximate="none")),
-    *differ("onnxruntime", "where", "refused", "no kernel for booleans", when("bool")),
+    *differ("onnxruntime", "where bit_cast", "refused", "no kernel for booleans", when("bool")),
+    *differ("onnxruntime", "celu", "refused", "ONNX's Celu is of float32 only, before opset 28", when("float16")),
+    *differ(
+        "onnxruntime",
+        "shrink",
+        "value",
+        "its double kernel computes in float32",
+        when("float64"),
+        error=1e-6,
+    ),
+    *differ(
+        "onnxruntime",
+        "reduce_max reduce_min",
+        "refused",
+        "of booleans it fails where there are none",
+        when("bool", empty=True),
+    ),
     *differ("onnxruntime", "scatter_add", "refused", "ScatterND does not add in float16", when("float16")),
     *differ("onnxruntime", "einsum", "refused", "its Einsum divides by zero, and the process dies", when(empty=True)),
     *differ("onnxruntime", "einsum", "oracle", "its Einsum does not broadcast ...", check="exact"),

@@ -2,6 +2,8 @@
 
 from metaop.ops import (
     activation,
+    arithmetic,
+    bitwise,
     contraction,
     convolution,
     elementwise,
@@ -9,10 +11,13 @@ from metaop.ops import (
     loss,
     movement,
     normalization,
+    norms,
     pooling,
+    rectifiers,
     recurrent,
     reduction,
     shapes,
+    trigonometry,
 )
 from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
 
@@ -21,6 +26,8 @@ __all__ = [
     "MetaOp",
     "Sample",
     "activation",
+    "arithmetic",
+    "bitwise",
     "contraction",
     "convolution",
     "elementwise",
@@ -29,8 +36,11 @@ __all__ = [
     "meta_op",
     "movement",
     "normalization",
+    "norms",
     "pooling",
+    "rectifiers",
     "recurrent",
     "reduction",
     "shapes",
+    "trigonometry",
 ]

@@ -360,6 +360,25 @@ def log_softmax_vjp(m, g, y, x, *, axis):
 
 _axis_samples(log_softmax)
 
+
+@meta_op(rule=_along_axis, dtypes=FLOATING, nondifferentiable="it is 0 or 1, and changes in steps only")
+def hardmax(x, *, axis: int = -1):
+    """1 at the largest element along ``axis``, at the first of several equal ones or the first NaN; 0 elsewhere."""
+    y = np.zeros_like(x)
+    if x.size:
+        np.put_along_axis(y, np.argmax(x, axis=axis, keepdims=True), 1, axis)
+    return y
+
+
+_axis_samples(hardmax)
+
+
+@hardmax.samples
+def hardmax_ties(draw):
+    yield draw(x=np.array([[1.0, 3.0, 3.0], [0.0, 0.0, 0.0]]))
+    yield draw(x=np.array([[1.0, 3.0, 3.0], [1.0, 0.0, 5.0]]), axis=0)
+
+
 # -- random -----------------------------------------------------------------------------------------------------------
 
 

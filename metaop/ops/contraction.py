@@ -158,8 +158,8 @@ def parse_equation(equation, count):
         letters = tuple(text.replace("...", "."))
         if not set(letters) <= set(string.ascii_letters + "."):
             raise refuse(f"has a term {text!r} of more than letters and '...'")
-        if len(set(letters)) < len(letters):
-            raise refuse(f"repeats an index within {text!r}; diagonals are not supported")
+        if letters.count(".") > 1:
+            raise refuse(f"has '...' twice within {text!r}")
         return tuple("..." if letter == "." else letter for letter in letters)
 
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -169,6 +169,8 @@ def parse_equation(equation, count):
     seen = [index for t in terms for index in t]
     if arrow:
         output = term(right)
+        if len(set(output)) < len(output):
+            raise refuse("repeats an index in the output")
         for index in output:
             if index not in seen:
                 raise refuse(f"has {index!r} in the output and in no input")
@@ -237,7 +239,7 @@ def einsum(*inputs, equation: str):
     """The sum of products that ``equation`` writes in Einstein's notation: ``"bij,bjk->bik"`` multiplies matrices.
 
     ``...`` stands for axes that broadcast. Without ``->`` the result has the axes of ``...`` and then, in alphabetical
-    order, the indices that occur once. An index twice within one input (a diagonal) is not supported.
+    order, the indices that occur once. An index twice within one input takes its diagonal: ``"ii->"`` is the trace.
     """
     return np.asarray(np.einsum(equation, *inputs, optimize=len(inputs) > 2))
 
@@ -261,19 +263,31 @@ def einsum_vjp(m, g, y, *inputs, equation):
         for labels, gone in zip(labelled, stretched, strict=True)
     ]
     factors = [m.squeeze(x, axes=gone) if gone else x for x, gone in zip(inputs, stretched, strict=True)]
-    return tuple(
-        einsum_share(
-            m,
-            [(g, result), *((f, t) for k, (f, t) in enumerate(zip(factors, labelled, strict=True)) if k != position)],
-            labels,
-            tuple(sizes[label] for label in labels),
-            shapes[position],
-        )
-        for position, labels in enumerate(labelled)
-    )
+    found = []
+    for position, labels in enumerate(labelled):
+        others = [(f, t) for k, (f, t) in enumerate(zip(factors, labelled, strict=True)) if k != position]
+        once = tuple(dict.fromkeys(labels))
+        share = einsum_share(m, [(g, result), *others], once, tuple(sizes[label] for label in once))
+        share = on_diagonals(m, share, labels, once)
+        shape = shapes[position]
+        found.append(share if m.shape(share) == shape else m.reshape(share, shape=shape))
+    return tuple(found)
 
 
-def einsum_share(m, factors, labels, sizes, shape):
+def on_diagonals(m, share, labels, once):
+    """``share``, whose axes are ``once``, on the diagonals of a tensor whose axes are ``labels``; 0 elsewhere."""
+    size = dict(zip(once, m.shape(share), strict=True))
+    for axis, label in enumerate(labels):
+        first = labels.index(label)
+        if first < axis:
+            share = m.unsqueeze(share, axes=(axis,))
+            shape = [size[label] if a in (first, axis) else 1 for a in range(len(m.shape(share)))]
+            mask = np.eye(size[label], dtype=bool).reshape(shape)
+            share = m.where(m.constant(mask, bool), share, 0.0)
+    return share
+
+
+def einsum_share(m, factors, labels, sizes):
     """The product of ``factors``, summed to the axes ``labels``; those that no factor has are stretched to size."""
     seen = sorted({label for _, term in factors for label in term}, key=str)
     letters = {label: string.ascii_letters[i] for i, label in enumerate(seen)}
@@ -291,7 +305,7 @@ def einsum_share(m, factors, labels, sizes, shape):
     if len(present) < len(labels):
         ones = tuple(size if label in letters else 1 for label, size in zip(labels, sizes, strict=True))
         found = m.expand(m.reshape(found, shape=ones), shape=sizes)
-    return found if m.shape(found) == shape else m.reshape(found, shape=shape)
+    return found
 
 
 @einsum.samples
@@ -312,6 +326,10 @@ def einsum_samples(draw):
     yield draw((2, 3, 4), equation="i...")
     yield draw((), (2, 3), equation=",ij->ji")
     yield draw((), equation="->")
+    yield draw((3, 3), equation="ii->i")
+    yield draw((3, 3), equation="ii->")
+    yield draw((2, 3, 3), equation="...ii->...i")
+    yield draw((3, 2, 3), (2, 4), equation="iji,jk->ki")
     yield draw((1, 3), (3, 1), equation="ij,jk->ik")
     yield draw((0, 3), (3, 2), equation="ij,jk->ik")
     yield draw((2, 0), (0, 3), equation="ij,jk->ik")
@@ -326,8 +344,9 @@ def einsum_rejects(reject):
     yield reject(*two, equation="ij,jk->im", message="'m' in the output")
     yield reject(*two, equation="ij,jkl->il", message="does not fit")
     yield reject(*two, equation="i,jk->ik", message="inputs[0] has rank 2")
-    yield reject("float32[2, 2]", equation="ii->i", message="diagonals are not supported")
-    yield reject("float32[2, 2]", equation="ij->ii", message="repeats an index")
+    yield reject("float32[2, 3]", equation="ii->i", message="sizes 2 and 3 differ")
+    yield reject("float32[2, 2]", equation="ij->ii", message="repeats an index in the output")
+    yield reject("float32[2, 2]", equation="...i...->...", message="twice")
     yield reject("float32[2, 3]", equation="i1->i", message="more than letters")
     yield reject("float32[2, 3]", equation="...i->i", message="name the axes to be summed")
     yield reject("float32[2, 3]", "float32[4, 3]", equation="...i,...i->...", message="do not broadcast")

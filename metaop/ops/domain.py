@@ -17,7 +17,8 @@ class Domain:
 
     ``low`` and ``high`` bound what is *valid* (NaN never is); ``spread`` limits what is *drawn*, so that samples stay
     in a range where float16 neither overflows nor loses everything. Drawn values keep ``margin`` from each point of
-    ``avoid``: kinks and poles, where finite differences mean nothing.
+    ``avoid``: kinks and poles, where finite differences mean nothing. Integers are drawn from ``whole`` where that
+    is given, and from ``spread`` otherwise.
     """
 
     low: float = -np.inf
@@ -26,6 +27,7 @@ class Domain:
     avoid: tuple[float, ...] = ()
     margin: float = 0.05
     sums_to_one: bool = False
+    whole: tuple[int, int] | None = None
     text: str = "real"
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -34,6 +36,7 @@ class Domain:
             return rng.integers(0, 2, shape).astype(bool)
         low, high = self.spread
         if dtype.kind in "iu":
+            low, high = self.whole or self.spread
             low = np.ceil(max(low, 0) if dtype.kind == "u" else low)
             whole = rng.integers(int(low), int(np.floor(high)) + 1, shape)
             for point in self.avoid:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from metaop.errors import AttributeValueError
-from metaop.ops.domain import positive, reals
+from metaop.ops.domain import Domain, positive, reals
 from metaop.ops.rules import elementwise
 from metaop.ops.samples import SPECIAL, binary_samples, unary_samples
 from metaop.ops.spec import meta_op
@@ -112,10 +112,18 @@ def trunc_div_rejects(reject):
     yield reject(x="float32[2]", y="float32[2]", message="takes")
 
 
-@meta_op(rule=elementwise, dtypes=FLOATING, domain={"x": reals(0.2, 2.0)})
+_BASE = Domain(spread=(0.2, 2.0), whole=(-3, 3))
+_EXPONENT = Domain(spread=(-2.0, 2.0), whole=(0, 4))
+
+
+@meta_op(rule=elementwise, dtypes=NUMERIC, domain={"x": _BASE, "y": _EXPONENT})
 @np.errstate(all="ignore")
 def pow(x, y):
-    """``x`` to the power of ``y``, broadcast; NaN for negative ``x`` unless ``y`` is whole, and 1 where ``y`` is 0."""
+    """``x`` to the power of ``y``, broadcast; NaN for negative ``x`` unless ``y`` is whole, and 1 where ``y`` is 0.
+
+    Integers have whole powers from 0 on. Beyond what the dtype holds, or 2**53, frameworks answer with different
+    numbers: some go through float64.
+    """
     return np.power(x, y)
 
 

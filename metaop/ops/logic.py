@@ -4,9 +4,9 @@ import numpy as np
 
 from metaop.ops.domain import booleans
 from metaop.ops.rules import broadcast_shapes, elementwise, elementwise_to
-from metaop.ops.samples import binary_samples
+from metaop.ops.samples import SPECIAL, binary_samples, unary_samples
 from metaop.ops.spec import meta_op
-from metaop.types import ANY, BOOL, NUMERIC
+from metaop.types import ANY, BOOL, FLOATING, NUMERIC
 
 _BOOLEAN = "its result is boolean, and changes in steps only"
 
@@ -119,6 +119,34 @@ def less_equal(x, y):
 
 _comparison_samples(less_equal)
 _orders_no_booleans(less_equal)
+
+# -- classes of floating numbers --------------------------------------------------------------------------------------
+
+
+@meta_op(rule=elementwise_to("bool"), dtypes=FLOATING, nondifferentiable=_BOOLEAN)
+def is_nan(x):
+    """Whether ``x`` is NaN."""
+    return np.isnan(x)
+
+
+unary_samples(is_nan)
+
+
+@meta_op(rule=elementwise_to("bool"), dtypes=FLOATING, nondifferentiable=_BOOLEAN)
+def is_inf(x, *, detect_negative: bool = True, detect_positive: bool = True):
+    """Whether ``x`` is an infinity, of the signs that are to be detected."""
+    return (np.isposinf(x) & detect_positive) | (np.isneginf(x) & detect_negative)
+
+
+unary_samples(is_inf, detect_negative=False)
+
+
+@is_inf.samples
+def is_inf_samples(draw):
+    yield draw(x=SPECIAL, detect_negative=False, special=True)
+    yield draw(x=SPECIAL, detect_positive=False, special=True)
+    yield draw(x=SPECIAL, detect_negative=False, detect_positive=False, special=True)
+
 
 # -- booleans ---------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 from metaop.errors import ShapeError
 from metaop.ops.rules import normalise_axes, normalise_axis, reduced_shape
 from metaop.ops.spec import meta_op
-from metaop.types import FLOATING, NUMERIC, Ints
+from metaop.types import ANY, FLOATING, NUMERIC, Ints
 
 
 def reduction(x, *, axes, keepdims):
@@ -17,21 +17,17 @@ def reduction(x, *, axes, keepdims):
     return x.with_shape(reduced_shape(x.shape, axes, keepdims))
 
 
-def selection(x, *, axes, keepdims):
-    """The rule of a reduction that picks elements, of which there must be some."""
-    result = reduction(x, axes=axes, keepdims=keepdims)
-    if x.shape is not None:
-        for axis in normalise_axes(axes, len(x.shape)):
-            if x.shape[axis] == 0:
-                raise ShapeError(f"'x' of type {x} has nothing along axis {axis}, and nothing has no extreme element")
-    return result
-
-
-def arg_selection(x, *, axis, keepdims):
-    """The rule of the position of an extreme element."""
+def arg_selection(x, *, axis, keepdims, select_last_index):
+    """The rule of the position of an extreme element, of which there must be one."""
     if axis is not None and x.shape is not None:
         normalise_axis(axis, len(x.shape))
-    return selection(x, axes=None if axis is None else (axis,), keepdims=keepdims).with_dtype(np.dtype("int64"))
+    axes = None if axis is None else (axis,)
+    result = reduction(x, axes=axes, keepdims=keepdims)
+    if x.shape is not None:
+        for gone in normalise_axes(axes, len(x.shape)):
+            if x.shape[gone] == 0:
+                raise ShapeError(f"'x' of type {x} has nothing along axis {gone}, and nothing has no extreme element")
+    return result.with_dtype(np.dtype("int64"))
 
 
 def scan(x, *, axis, exclusive, reverse):
@@ -52,8 +48,8 @@ def with_reduced_axes(m, tensor, x, axes):
     return tensor if m.shape(tensor) == shape else m.reshape(tensor, shape=shape)
 
 
-def reduction_samples(op, empty=True):
-    """Give a reduction the samples that all of them need; ``empty`` where reducing an empty axis means something."""
+def reduction_samples(op):
+    """Give a reduction the samples that all of them need."""
 
     @op.samples
     def reductions(draw):
@@ -65,19 +61,16 @@ def reduction_samples(op, empty=True):
         yield draw(x=(3, 1, 2), axes=(1,))
         yield draw(x=())
         yield draw(x=(0, 3), axes=(1,))
-        if empty:
-            yield draw(x=(0, 3), axes=(0,))
-            yield draw(x=(2, 0), keepdims=True)
+        yield draw(x=(0, 3), axes=(0,))
+        yield draw(x=(2, 0), keepdims=True)
 
     @op.rejects
     def wrong_axes(reject):
         yield reject(x="float32[2, 3]", axes=(2,), message="axes 2 is out of range")
         yield reject(x="float32[?, ?]", axes=(-3,), message="axes -3 is out of range")
         yield reject(x="float32[2, 3]", axes=(0, -2), message="names an axis twice")
-        yield reject(x="bool[2, 3]", message="takes")
-        if not empty:
-            yield reject(x="float32[0, 3]", message="nothing along axis 0")
-            yield reject(x="float32[?, 0]", axes=(-1,), message="nothing along axis 1")
+        if np.dtype("bool") not in op.dtypes:
+            yield reject(x="bool[2, 3]", message="takes")
 
 
 @meta_op(rule=reduction, dtypes=NUMERIC)
@@ -132,6 +125,13 @@ def extremum_vjp(m, g, y, x, *, axes, keepdims):
     return (m.multiply(chosen, m.div(with_reduced_axes(m, g, x, axes), count)),)
 
 
+def extremes(dtype):
+    """The least and the greatest value of a dtype."""
+    if dtype.kind == "f":
+        return -np.inf, np.inf
+    return (False, True) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
 def extremum_samples(op):
     """Ties, and NaN, which an extremum passes on."""
 
@@ -141,33 +141,35 @@ def extremum_samples(op):
         yield draw(x=[[1.0, np.nan, 2.0], [np.inf, -np.inf, 0.0]], axes=(1,), special=True)
 
 
-@meta_op(rule=selection, dtypes=NUMERIC)
+@meta_op(rule=reduction, dtypes=ANY)
 @np.errstate(all="ignore")
 def reduce_max(x, *, axes: Ints | None = None, keepdims: bool = False):
-    """The largest element over ``axes``; NaN if there is a NaN.
+    """The largest element over ``axes``; NaN if there is a NaN. Of booleans, ``True`` is the larger.
 
-    The gradient is shared equally between equal largest elements.
+    Where there is nothing it is -Inf, of integers the lowest one, of booleans ``False``. The gradient is shared
+    equally between equal largest elements.
     """
-    return np.asarray(np.max(x, axis=axes, keepdims=keepdims))
+    return np.asarray(np.max(x, axis=axes, keepdims=keepdims, initial=extremes(x.dtype)[0]))
 
 
 reduce_max.vjp(extremum_vjp)
-reduction_samples(reduce_max, empty=False)
+reduction_samples(reduce_max)
 extremum_samples(reduce_max)
 
 
-@meta_op(rule=selection, dtypes=NUMERIC)
+@meta_op(rule=reduction, dtypes=ANY)
 @np.errstate(all="ignore")
 def reduce_min(x, *, axes: Ints | None = None, keepdims: bool = False):
-    """The smallest element over ``axes``; NaN if there is a NaN.
+    """The smallest element over ``axes``; NaN if there is a NaN. Of booleans, ``True`` is the larger.
 
-    The gradient is shared equally between equal smallest elements.
+    Where there is nothing it is Inf, of integers the highest one, of booleans ``True``. The gradient is shared
+    equally between equal smallest elements.
     """
-    return np.asarray(np.min(x, axis=axes, keepdims=keepdims))
+    return np.asarray(np.min(x, axis=axes, keepdims=keepdims, initial=extremes(x.dtype)[1]))
 
 
 reduce_min.vjp(extremum_vjp)
-reduction_samples(reduce_min, empty=False)
+reduction_samples(reduce_min)
 extremum_samples(reduce_min)
 
 
@@ -228,7 +230,7 @@ def reduce_prod_zeros(draw):
 
 
 def arg_samples(op):
-    """Give the position of an extreme element its samples; ties go to the first."""
+    """Give the position of an extreme element its samples."""
 
     @op.samples
     def positions(draw):
@@ -239,8 +241,17 @@ def arg_samples(op):
         yield draw(x=(3, 1), axis=1)
         yield draw(x=())
         yield draw(x=(0, 3), axis=1)
-        yield draw(x=[[1.0, 2.0, 2.0, 1.0], [0.0, 0.0, 0.0, 0.0]], axis=1, special=True)
-        yield draw(x=[[1.0, np.nan, 2.0, np.nan], [np.inf, -np.inf, np.inf, -np.inf]], axis=1, special=True)
+        yield draw(x=(2, 3, 4), axis=1, keepdims=True, select_last_index=True)
+        yield draw(x=(), select_last_index=True)
+        for last in (False, True):
+            yield draw(x=[[1.0, 2.0, 2.0, 1.0], [0.0, 0.0, 0.0, 0.0]], axis=1, select_last_index=last)
+            yield draw(x=[[1.0, 2.0, 2.0, 1.0], [0.0, 0.0, 0.0, 0.0]], select_last_index=last)
+            yield draw(
+                x=[[1.0, np.nan, 2.0, np.nan], [np.inf, -np.inf, np.inf, -np.inf]],
+                axis=1,
+                select_last_index=last,
+                special=True,
+            )
 
     @op.rejects
     def wrong_axis(reject):
@@ -250,25 +261,33 @@ def arg_samples(op):
         yield reject(x="bool[2]", message="takes")
 
 
+def position(find, x, axis, keepdims, last):
+    """What ``find`` finds along ``axis``; the last of several, which is the first from the other end."""
+    if not last:
+        return np.asarray(find(x, axis=axis, keepdims=keepdims), dtype=np.int64)
+    size = x.size if axis is None else x.shape[axis]
+    return np.asarray(size - 1 - find(np.flip(x, axis), axis=axis, keepdims=keepdims), dtype=np.int64)
+
+
 @meta_op(rule=arg_selection, dtypes=NUMERIC, nondifferentiable="its result is a position")
-def argmax(x, *, axis: int | None = None, keepdims: bool = False):
+def argmax(x, *, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False):
     """The position, as int64, of the largest element along ``axis``, or in the flattened tensor for ``None``.
 
-    The first of several equal ones; the first NaN if there is one.
+    The first of several equal ones, or the last if ``select_last_index``; NaN goes before all numbers.
     """
-    return np.asarray(np.argmax(x, axis=axis, keepdims=keepdims), dtype=np.int64)
+    return position(np.argmax, x, axis, keepdims, select_last_index)
 
 
 arg_samples(argmax)
 
 
 @meta_op(rule=arg_selection, dtypes=NUMERIC, nondifferentiable="its result is a position")
-def argmin(x, *, axis: int | None = None, keepdims: bool = False):
+def argmin(x, *, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False):
     """The position, as int64, of the smallest element along ``axis``, or in the flattened tensor for ``None``.
 
-    The first of several equal ones; the first NaN if there is one.
+    The first of several equal ones, or the last if ``select_last_index``; NaN goes before all numbers.
     """
-    return np.asarray(np.argmin(x, axis=axis, keepdims=keepdims), dtype=np.int64)
+    return position(np.argmin, x, axis, keepdims, select_last_index)
 
 
 arg_samples(argmin)
@@ -310,6 +329,75 @@ def cumsum_samples(draw):
 
 @cumsum.rejects
 def cumsum_rejects(reject):
+    yield reject(x="float32[2, 3]", axis=2, message="axis 2 is out of range")
+    yield reject(x="float32[]", message="axis 0 is out of range")
+    yield reject(x="bool[2]", message="takes")
+
+
+@meta_op(rule=scan, dtypes=NUMERIC)
+@np.errstate(all="ignore")
+def cumprod(x, *, axis: int = 0, exclusive: bool = False, reverse: bool = False):
+    """The running product along ``axis``: element i is the product of all up to i, without i itself if ``exclusive``.
+
+    ``reverse`` multiplies from the far end. Integers wrap around.
+    """
+    ordered = np.flip(x, axis) if reverse else x
+    products = np.cumprod(ordered, axis=axis, dtype=accumulator(x.dtype)).astype(x.dtype)
+    if exclusive:
+        # Shifted, not divided by x: there may be zeros.
+        products = np.moveaxis(products, axis, 0)
+        products = np.moveaxis(np.concatenate([np.ones_like(products[:1]), products[:-1]]), 0, axis)
+    return np.flip(products, axis) if reverse else products
+
+
+@cumprod.vjp
+def cumprod_vjp(m, g, y, x, *, axis, exclusive, reverse):
+    shape = m.shape(x)
+    axis = normalise_axis(axis, len(shape))
+    n = shape[axis]
+    if 0 in shape:
+        return (m.zeros_like(x),)
+
+    def moved(tensor, by, fill):
+        """What stands ``by`` places further on in the order of multiplication, ``fill`` where there is nothing."""
+        if abs(by) >= n:
+            return m.add(m.zeros_like(x), fill)
+        by = -by if reverse else by
+        kept = m.slice(tensor, starts=(max(by, 0),), ends=(n + min(by, 0),), axes=(axis,))
+        pads = [0] * (2 * len(shape))
+        pads[axis], pads[axis + len(shape)] = max(-by, 0), max(by, 0)
+        return m.pad(kept, pads=tuple(pads), value=fill)
+
+    factors = moved(x, -1, 1.0) if exclusive else x
+    # Factor i is in every product from i on. With what was multiplied before it left out, those have the sum
+    # s[i] = g[i] + factors[i + 1] * s[i + 1], which takes log2(n) steps, in which the reach of the sums doubles.
+    before = m.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
+    sums, links, reach = g, moved(factors, 1, 0.0), 1
+    while reach < n:
+        sums = m.add(sums, m.multiply(links, moved(sums, reach, 0.0)))
+        links = m.multiply(links, moved(links, reach, 0.0))
+        reach *= 2
+    found = m.multiply(before, sums)
+    return (moved(found, 1, 0.0) if exclusive else found,)
+
+
+@cumprod.samples
+def cumprod_samples(draw):
+    yield draw(x=(5,))
+    yield draw(x=(2, 3, 4), axis=1)
+    yield draw(x=(2, 3), axis=-1, exclusive=True)
+    yield draw(x=(2, 7), axis=1, reverse=True)
+    yield draw(x=(4, 3), exclusive=True, reverse=True)
+    yield draw(x=(3, 1), axis=1, exclusive=True)
+    yield draw(x=(0, 3))
+    yield draw(x=(2, 0), axis=1, exclusive=True, reverse=True)
+    yield draw(x=[[2.0, 0.0, 3.0, -1.0], [0.0, 4.0, 0.0, 1.0], [0.0, 0.0, 0.0, 2.0]], axis=1)
+    yield draw(x=[[2.0, 0.0, 3.0, -1.0], [0.0, 4.0, 0.0, 1.0]], axis=1, exclusive=True, reverse=True)
+    yield draw(x=[1.0, np.inf, 2.0, np.nan, 1.0], exclusive=True, special=True)
+
+
+@cumprod.rejects
+def cumprod_rejects(reject):
     yield reject(x="float32[2, 3]", axis=2, message="axis 2 is out of range")
     yield reject(x="float32[]", message="axis 0 is out of range")
     yield reject(x="bool[2]", message="takes")

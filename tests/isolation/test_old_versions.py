@@ -36,7 +36,7 @@ KNOWN = {
         ("gradient", "reduce_prod"): ZERO,
     },
     "mxnet==1.9.1": {
-        ("forward", "softplus"): COARSE,
+        ("forward", "softplus celu"): COARSE,
         ("forward", "log_softmax softmax_cross_entropy sparse_softmax_cross_entropy"): COARSE,
         ("gradient", "log_softmax softmax_cross_entropy sparse_softmax_cross_entropy"): COARSE,
         ("gradient", "selu"): SELU,
@@ -55,12 +55,17 @@ KNOWN = {
         ("forward", POOLS): CEIL,
         ("gradient", POOLS): CEIL,
         ("forward", "reduce_mean reduce_max reduce_min reduce_prod"): NO_AXES,
-        ("gradient", "reduce_max reduce_min"): NO_AXES,
+        ("forward", "reduce_l1 reduce_l2 reduce_sum_square reduce_log_sum reduce_log_sum_exp"): NO_AXES,
+        ("gradient", "reduce_max reduce_min reduce_l2 reduce_log_sum_exp"): NO_AXES,
         ("gradient", "reduce_prod"): SCALAR,
     },
     "tensorflow==2.0.0": {
         ("forward", "einsum"): ELLIPSIS,
         ("gradient", "einsum"): ELLIPSIS,
+        ("gradient", "mod"): "TruncateMod has no gradient",
+        ("gradient", "cumprod"): "NaN where a factor is 0",
+        ("forward", "reduce_l2"): "over no axes, the norm of a negative number is negative",
+        ("gradient", "reduce_l2"): "EuclideanNorm is registered as not differentiable, and passes nothing on",
     },
     "torch==1.7.1": {
         ("forward", "einsum"): ELLIPSIS,

@@ -184,7 +184,8 @@ def test_all_refusals_are_told_at_once() -> None:
         (node("LeakyRelu", [""]), "missing"),
         (node("Exp", ["t"]), "takes float16"),
         (node("Erf", ["x"], ["y", "z"]), "output 1"),
-        (node("IsInf", ["n"]), "cannot stand beside int64"),
+        (node("IsInf", ["n"]), "takes float16, float32 or float64"),
+        (node("Swish", ["n"], alpha=0.5), "cannot stand beside int64"),
         (node("CumSum", ["x", "two"]), "must be one number"),
     ],
 )

@@ -13,6 +13,8 @@ from tests.checks import OPS, as_list, cases, main_dtype, ordinary, same_bits, t
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "uint8", "bool")
 
+ELEMENTWISE = ("activation", "arithmetic", "bitwise", "elementwise", "logic", "rectifiers", "trigonometry")
+
 every_op = pytest.mark.parametrize("op", REGISTRY.values(), ids=OPS)
 
 
@@ -46,7 +48,7 @@ def test_samples_cover_what_the_signature_offers(op):
 
 @every_op
 def test_elementwise_operators_meet_scalars_empty_and_special_values(op):
-    if op.family not in ("elementwise", "logic", "activation") or "axis" in op.attrs:
+    if op.family not in ELEMENTWISE or "axis" in op.attrs:
         return
     shapes = [[np.shape(a) for a in s.inputs(next(iter(op.dtypes))) if a is not None] for s in op.all_samples()]
     assert any(all(shape == () for shape in row) for row in shapes), "no scalar sample"
@@ -59,6 +61,12 @@ def test_elementwise_operators_meet_scalars_empty_and_special_values(op):
 def test_every_dtype_has_samples(op):
     tried = {case.dtype for case in cases(op, DTYPES)}
     assert tried == {name for name in DTYPES if np.dtype(name) in op.dtypes}
+
+
+@every_op
+def test_every_sample_fits_some_dtype(op):
+    fitting = {case.index for case in cases(op, [d.name for d in op.dtypes])}
+    assert fitting == set(range(len(op.all_samples()))), "a sample's attributes are refused in every dtype"
 
 
 @every_op

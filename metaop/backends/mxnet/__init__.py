@@ -2,6 +2,8 @@
 
 from metaop.backends.mxnet import (
     activation,
+    arithmetic,
+    bitwise,
     contraction,
     convolution,
     elementwise,
@@ -9,15 +11,20 @@ from metaop.backends.mxnet import (
     loss,
     movement,
     normalization,
+    norms,
     pooling,
+    rectifiers,
     recurrent,
     reduction,
+    trigonometry,
 )
 from metaop.backends.mxnet.adapter import MxnetBackend
 
 __all__ = [
     "BACKEND",
     "activation",
+    "arithmetic",
+    "bitwise",
     "contraction",
     "convolution",
     "elementwise",
@@ -25,9 +32,12 @@ __all__ = [
     "loss",
     "movement",
     "normalization",
+    "norms",
     "pooling",
+    "rectifiers",
     "recurrent",
     "reduction",
+    "trigonometry",
 ]
 
 BACKEND = MxnetBackend

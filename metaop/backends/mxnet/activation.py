@@ -31,6 +31,13 @@ def log_softmax(x, *, axis):
 
 
 @bind
+def hardmax(x, *, axis):
+    refuse_empty("argmax", x)
+    found = mx.npx.one_hot(mx.np.argmax(x, axis=axis), depth=x.shape[axis], dtype=x.dtype)
+    return mx.np.moveaxis(found, -1, axis)
+
+
+@bind
 def relu(x):
     return mx.npx.activation(x, act_type="relu")
 

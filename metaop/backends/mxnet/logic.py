@@ -35,6 +35,23 @@ bind.rename(
     }
 )
 
+isnan, isinf = legacy(mx.nd.contrib.isnan), legacy(mx.nd.contrib.isinf)
+
+
+@bind
+def is_nan(x):
+    return isnan(x).astype("bool")
+
+
+@bind
+def is_inf(x, *, detect_negative, detect_positive):
+    if detect_negative and detect_positive:
+        return isinf(x).astype("bool")
+    if detect_negative or detect_positive:
+        return x == float("-inf" if detect_negative else "inf")
+    return mx.np.zeros(x.shape, dtype="bool", ctx=x.ctx)
+
+
 if VERSION >= (1, 7):
 
     @bind

@@ -2,6 +2,8 @@
 
 from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table of bindings
     activation,
+    arithmetic,
+    bitwise,
     contraction,
     convolution,
     elementwise,
@@ -9,10 +11,13 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     loss,
     movement,
     normalization,
+    norms,
     pooling,
+    rectifiers,
     recurrent,
     reduction,
     shapes,
+    trigonometry,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend
 

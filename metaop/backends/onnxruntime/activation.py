@@ -20,6 +20,7 @@ bind.rename(
         "hard_sigmoid": node("HardSigmoid", alpha="alpha", beta="beta"),
         "softmax": node("Softmax", axis="axis"),
         "log_softmax": node("LogSoftmax", axis="axis"),
+        "hardmax": node("Hardmax", axis="axis"),
     }
 )
 

@@ -31,7 +31,9 @@ _OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 16), 19, 9), ((1, 15), 18, 
 OLDEST_RUNTIME = _OPSETS[-1][0]
 OPSET, IR_VERSION = next((row[1:] for row in _OPSETS if row[0] <= RUNTIME), _OPSETS[-1][1:])
 
-_TO_BOOL = frozenset(["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"])
+_TO_BOOL = frozenset(
+    ["And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"]
+)
 
 
 class NoKernel(Exception):
@@ -62,6 +64,7 @@ class Graph:
     """
 
     def __init__(self):
+        self.opset = OPSET
         self.nodes = []
         self.inputs = []
         self.initializers = []
@@ -71,6 +74,10 @@ class Graph:
         value = Value("input{}".format(len(self.inputs)), dtype, tuple(shape))
         self.inputs.append(value)
         return value
+
+    def since(self, opset):
+        """Write this model in a later opset, for an operator that came with it; a runtime that is older refuses it."""
+        self.opset = max(self.opset, opset)
 
     def constant(self, value, dtype):
         """A number, a sequence or an array as an initializer."""
@@ -129,7 +136,7 @@ class Graph:
             [onnx.ValueInfoProto(name=y.name) for y in own],
             self.initializers,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=IR_VERSION)
         return model.SerializeToString(), [y.name for y in own]
 
 

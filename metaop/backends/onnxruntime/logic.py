@@ -15,6 +15,8 @@ bind.rename(
         "logical_or": node("Or"),
         "logical_xor": node("Xor"),
         "logical_not": node("Not"),
+        "is_nan": node("IsNaN"),
+        "is_inf": node("IsInf", detect_negative="detect_negative", detect_positive="detect_positive"),
     }
 )
 

@@ -1,40 +1,50 @@
-"""Reductions, and the cumulative sum."""
+"""Reductions, and running sums and products."""
+
+import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
+from metaop.backends.onnxruntime.graph import NoKernel
 
 
-def _reduce(o, op_type, x, axes, keepdims):
+def reduce(o, op_type, x, axes, keepdims):
+    """One of ONNX's reductions."""
     # No axes at all (None) reduces everything; an empty list of them reduces nothing.
     return o.node(op_type, (x, axes), {"keepdims": keepdims, "noop_with_empty_axes": axes is not None})
 
 
 @bind
 def reduce_sum(o, x, *, axes, keepdims):
-    return _reduce(o, "ReduceSum", x, axes, keepdims)
+    return reduce(o, "ReduceSum", x, axes, keepdims)
 
 
 @bind
 def reduce_mean(o, x, *, axes, keepdims):
-    return _reduce(o, "ReduceMean", x, axes, keepdims)
+    return reduce(o, "ReduceMean", x, axes, keepdims)
+
+
+def _extreme(o, op_type, x, axes, keepdims):
+    if x.dtype.kind == "b" and 0 in x.shape:
+        raise NoKernel("its {} of booleans fails where there are none".format(op_type))
+    return reduce(o, op_type, x, axes, keepdims)
 
 
 @bind
 def reduce_max(o, x, *, axes, keepdims):
-    return _reduce(o, "ReduceMax", x, axes, keepdims)
+    return _extreme(o, "ReduceMax", x, axes, keepdims)
 
 
 @bind
 def reduce_min(o, x, *, axes, keepdims):
-    return _reduce(o, "ReduceMin", x, axes, keepdims)
+    return _extreme(o, "ReduceMin", x, axes, keepdims)
 
 
 @bind
 def reduce_prod(o, x, *, axes, keepdims):
-    return _reduce(o, "ReduceProd", x, axes, keepdims)
+    return reduce(o, "ReduceProd", x, axes, keepdims)
 
 
-def _arg(o, op_type, x, axis, keepdims):
-    attributes = {"axis": 0 if axis is None else axis, "keepdims": keepdims, "select_last_index": 0}
+def _arg(o, op_type, x, axis, keepdims, last):
+    attributes = {"axis": 0 if axis is None else axis, "keepdims": keepdims, "select_last_index": last}
     if axis is not None:
         return o.node(op_type, (x,), attributes)
     attributes["keepdims"] = 0
@@ -43,15 +53,21 @@ def _arg(o, op_type, x, axis, keepdims):
 
 
 @bind
-def argmax(o, x, *, axis, keepdims):
-    return _arg(o, "ArgMax", x, axis, keepdims)
+def argmax(o, x, *, axis, keepdims, select_last_index):
+    return _arg(o, "ArgMax", x, axis, keepdims, select_last_index)
 
 
 @bind
-def argmin(o, x, *, axis, keepdims):
-    return _arg(o, "ArgMin", x, axis, keepdims)
+def argmin(o, x, *, axis, keepdims, select_last_index):
+    return _arg(o, "ArgMin", x, axis, keepdims, select_last_index)
 
 
 @bind
 def cumsum(o, x, *, axis, exclusive, reverse):
     return o.CumSum(x, (axis,), exclusive=exclusive, reverse=reverse)
+
+
+@bind
+def cumprod(o, x, *, axis, exclusive, reverse):
+    o.since(26)
+    return o.CumProd(x, o.constant(axis, np.dtype(np.int64)), exclusive=exclusive, reverse=reverse)

@@ -29,6 +29,8 @@ _start()
 
 from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills the table of bindings
     activation,
+    arithmetic,
+    bitwise,
     contraction,
     convolution,
     elementwise,
@@ -36,10 +38,13 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     loss,
     movement,
     normalization,
+    norms,
     pooling,
+    rectifiers,
     recurrent,
     reduction,
     shapes,
+    trigonometry,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402
 

@@ -73,6 +73,13 @@ def hard_swish(x):
 
 
 @bind
+def hardmax(x, *, axis):
+    if 0 in x.shape:
+        return tf.zeros_like(x)
+    return tf.one_hot(tf.math.argmax(x, axis=axis), x.shape[axis], axis=axis % len(x.shape), dtype=x.dtype)
+
+
+@bind
 def dropout(x, mask=None, *, ratio, training):
     if not training:
         return tf.identity(x)

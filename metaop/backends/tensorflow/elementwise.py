@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from metaop.backends.tensorflow.bindings import bind
+from metaop.backends.tensorflow.bindings import bind, where_kernels_exist
 
 bind.rename(
     {
@@ -50,11 +50,13 @@ def div(x, y):
 
 
 @bind
+@where_kernels_exist
 def trunc_div(x, y):
     return tf.raw_ops.TruncateDiv(x=x, y=y)
 
 
 @bind
+@where_kernels_exist
 def pow(x, y):
     return tf.raw_ops.Pow(x=x, y=y)
 

@@ -17,5 +17,15 @@ bind.rename(
         "logical_or": tf.math.logical_or,
         "logical_xor": tf.math.logical_xor,
         "logical_not": tf.math.logical_not,
+        "is_nan": tf.math.is_nan,
     }
 )
+
+
+@bind
+def is_inf(x, *, detect_negative, detect_positive):
+    if detect_negative and detect_positive:
+        return tf.math.is_inf(x)
+    if detect_negative or detect_positive:
+        return tf.math.equal(x, tf.constant(float("-inf" if detect_negative else "inf"), x.dtype))
+    return tf.zeros_like(x, dtype=tf.bool)

@@ -17,19 +17,34 @@ def reduction(name, function):
     bind(reduce)
 
 
+def of_booleans(boolean, numeric):
+    """Two reductions as one: TensorFlow has others for booleans."""
+
+    def reduce(x, **attrs):
+        return (boolean if x.dtype is tf.bool else numeric)(x, **attrs)
+
+    return reduce
+
+
 reduction("reduce_sum", tf.math.reduce_sum)
 reduction("reduce_mean", tf.math.reduce_mean)
-reduction("reduce_max", tf.math.reduce_max)
-reduction("reduce_min", tf.math.reduce_min)
+reduction("reduce_max", of_booleans(tf.math.reduce_any, tf.math.reduce_max))
+reduction("reduce_min", of_booleans(tf.math.reduce_all, tf.math.reduce_min))
 reduction("reduce_prod", tf.math.reduce_prod)
 
 
 def position(name, function):
-    """Bind the position of an extreme element; TensorFlow knows neither all axes at once nor kept ones."""
+    """Bind the position of an extreme element; TensorFlow knows neither all axes at once, kept ones nor the last."""
 
-    def find(x, *, axis, keepdims):
+    def find(x, *, axis, keepdims, select_last_index):
         rank = len(x.shape)
-        y = function(tf.reshape(x, [-1]) if axis is None else x, axis=axis or 0, output_type=tf.int64)
+        if axis is None:
+            x = tf.reshape(x, [-1])
+        if select_last_index:
+            x = tf.reverse(x, [axis or 0])
+        y = function(x, axis=axis or 0, output_type=tf.int64)
+        if select_last_index:
+            y = x.shape[axis or 0] - 1 - y
         if not keepdims:
             return y
         return tf.reshape(y, np.ones(rank, np.int32)) if axis is None else tf.expand_dims(y, axis)
@@ -41,4 +56,6 @@ def position(name, function):
 position("argmax", tf.math.argmax)
 position("argmin", tf.math.argmin)
 
-bind.rename({"cumsum": (tf.math.cumsum, {"axis": "axis", "exclusive": "exclusive", "reverse": "reverse"})})
+SCAN = {"axis": "axis", "exclusive": "exclusive", "reverse": "reverse"}
+
+bind.rename({"cumsum": (tf.math.cumsum, SCAN), "cumprod": (tf.math.cumprod, SCAN)})

@@ -17,6 +17,18 @@ UNSUPPORTED = {
     "trunc_div": "it has no builtin kernel for TensorFlow's TruncateDiv",
     "max_pool3d": "it has no builtin kernel for TensorFlow's MaxPool3D",
     "average_pool3d": "it has no builtin kernel for TensorFlow's AvgPool3D",
+    "bitwise_and": "it has no builtin kernel for TensorFlow's BitwiseAnd",
+    "bitwise_or": "it has no builtin kernel for TensorFlow's BitwiseOr",
+    "bitwise_xor": "its kernel of TensorFlow's BitwiseXor takes no int64",
+    "bitwise_not": "it has no builtin kernel for TensorFlow's Invert",
+    "bit_shift": "it has no builtin kernel for TensorFlow's LeftShift, and none of 64 bits for its RightShift",
+    "is_inf": "its converter makes the largest finite number of the constant Inf",
+    "cumprod": "it has no builtin kernel for TensorFlow's Cumprod",
+    "reduce_l2": "it has no builtin kernel for TensorFlow's EuclideanNorm",
+    **{
+        op: "it has no builtin kernel for TensorFlow's " + op.capitalize()
+        for op in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+    },
 }
 
 for _op, _reason in UNSUPPORTED.items():

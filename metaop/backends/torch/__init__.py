@@ -2,6 +2,8 @@
 
 from metaop.backends.torch import (
     activation,
+    arithmetic,
+    bitwise,
     contraction,
     convolution,
     elementwise,
@@ -9,16 +11,21 @@ from metaop.backends.torch import (
     loss,
     movement,
     normalization,
+    norms,
     pooling,
+    rectifiers,
     recurrent,
     reduction,
     shapes,
+    trigonometry,
 )
 from metaop.backends.torch.adapter import TorchBackend
 
 __all__ = [
     "BACKEND",
     "activation",
+    "arithmetic",
+    "bitwise",
     "contraction",
     "convolution",
     "elementwise",
@@ -26,10 +33,13 @@ __all__ = [
     "loss",
     "movement",
     "normalization",
+    "norms",
     "pooling",
+    "rectifiers",
     "recurrent",
     "reduction",
     "shapes",
+    "trigonometry",
 ]
 
 BACKEND = TorchBackend

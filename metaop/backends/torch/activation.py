@@ -31,6 +31,13 @@ def log_softmax(x, *, axis):
     return torch.log_softmax(x, axis)
 
 
+@bind
+def hardmax(x, *, axis):
+    if x.numel() == 0:
+        return torch.zeros_like(x)
+    return torch.zeros_like(x).scatter(axis, torch.argmax(x, axis, True), 1.0)
+
+
 if VERSION >= (1, 12):
     bind.rename({"gelu": (F.gelu, {"approximate": "approximate"})})
 else:

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from metaop.backends.torch.bindings import VERSION, bind
+from metaop.backends.torch.bindings import VERSION, bind, where_kernels_exist
 
 bind.rename(
     {
@@ -11,7 +11,7 @@ bind.rename(
         "subtract": torch.sub,
         "multiply": torch.mul,
         "div": torch.div,
-        "pow": torch.pow,
+        "pow": where_kernels_exist(torch.pow),
         "maximum": torch.maximum,
         "minimum": torch.minimum,
         "negative": torch.neg,
@@ -36,6 +36,7 @@ bind.rename(
 if VERSION >= (1, 8):
 
     @bind
+    @where_kernels_exist
     def trunc_div(x, y):
         return torch.div(x, y, rounding_mode="trunc")
 

@@ -5,11 +5,28 @@ Arguments are given by position where they can be: PyTorch takes a tenth longer 
 
 import torch
 
-from metaop.backends.torch.bindings import bind
+from metaop.backends.torch.bindings import bind, where_kernels_exist
+from metaop.errors import UnsupportedOpError
 
-POSITION = {"axis": "dim", "keepdims": "keepdim"}
 
-bind.rename({"argmax": (torch.argmax, POSITION), "argmin": (torch.argmin, POSITION)})
+def position(find, x, axis, keepdims, last):
+    if not last:
+        return find(x, axis, keepdims)
+    # PyTorch has no way to ask for the last one.
+    size = x.numel() if axis is None else x.shape[axis] if x.dim() else 1
+    return size - 1 - find(torch.flip(x, tuple(range(x.dim())) if axis is None else (axis,)), axis, keepdims)
+
+
+@bind
+@where_kernels_exist
+def argmax(x, *, axis, keepdims, select_last_index):
+    return position(torch.argmax, x, axis, keepdims, select_last_index)
+
+
+@bind
+@where_kernels_exist
+def argmin(x, *, axis, keepdims, select_last_index):
+    return position(torch.argmin, x, axis, keepdims, select_last_index)
 
 
 @bind
@@ -30,18 +47,25 @@ def reduce_mean(x, *, axes, keepdims):
     return torch.mean(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
 
 
+def extreme(find, x, axes, keepdims):
+    if axes == ():
+        return x
+    axes = tuple(range(x.dim())) if axes is None else axes
+    if 0 in x.shape and any(x.shape[axis] == 0 for axis in axes):
+        raise UnsupportedOpError("torch: amax and amin reduce no axis that has nothing on it")
+    return find(x, axes, keepdims)
+
+
 @bind
+@where_kernels_exist
 def reduce_max(x, *, axes, keepdims):
-    if axes == ():
-        return x
-    return torch.amax(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
+    return extreme(torch.amax, x, axes, keepdims)
 
 
 @bind
+@where_kernels_exist
 def reduce_min(x, *, axes, keepdims):
-    if axes == ():
-        return x
-    return torch.amin(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
+    return extreme(torch.amin, x, axes, keepdims)
 
 
 @bind
@@ -54,13 +78,23 @@ def reduce_prod(x, *, axes, keepdims):
     return x
 
 
-@bind
-def cumsum(x, *, axis, exclusive, reverse):
+def scan(run, neutral, x, axis, exclusive, reverse):
     if reverse:
         x = torch.flip(x, (axis,))
     if exclusive:
         size = x.shape[axis]
-        first = torch.zeros_like(x.narrow(axis, 0, min(size, 1)))
+        first = neutral(x.narrow(axis, 0, min(size, 1)))
         x = torch.cat((first, x.narrow(axis, 0, max(size - 1, 0))), dim=axis)
-    y = torch.cumsum(x, axis, dtype=x.dtype)
+    y = run(x, axis, dtype=x.dtype)
     return torch.flip(y, (axis,)) if reverse else y
+
+
+@bind
+def cumsum(x, *, axis, exclusive, reverse):
+    return scan(torch.cumsum, torch.zeros_like, x, axis, exclusive, reverse)
+
+
+@bind
+@where_kernels_exist
+def cumprod(x, *, axis, exclusive, reverse):
+    return scan(torch.cumprod, torch.ones_like, x, axis, exclusive, reverse)

@@ -15,6 +15,7 @@ from metaop.graph.nodes import Constant, Node, Operator, Placeholder, Variable
 from metaop.graph.program import coerce
 from metaop.models.model import Model
 from metaop.models.onnx import (
+    bitwise,
     contraction,
     control,
     convolution,
@@ -34,7 +35,18 @@ from metaop.types import TensorType, as_shape, is_floating
 __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
-FAMILIES = (contraction, control, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
+FAMILIES = (
+    bitwise,
+    contraction,
+    control,
+    convolution,
+    elementwise,
+    loss,
+    movement,
+    normalization,
+    recurrent,
+    reduction,
+)
 
 _NEVER = {
     "Loop": "control flow is not supported",

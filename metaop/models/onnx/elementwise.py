@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from metaop.graph.nodes import Node
 from metaop.models.onnx.read import DTYPES, dtype_name
 from metaop.models.onnx.table import Call, Refused, direct, onnx_op
 
@@ -59,14 +60,16 @@ for _name, _op in {
     "Or": "logical_or",
     "Xor": "logical_xor",
     "Not": "logical_not",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
-    "BitwiseNot": "bitwise_not",
+    "IsNaN": "is_nan",
+    "Mish": "mish",
 }.items():
     direct(_name, _op)
 direct("LeakyRelu", "leaky_relu", alpha=0.01)
 direct("Elu", "elu", alpha=1.0)
+direct("Celu", "celu", alpha=1.0)
+direct("ThresholdedRelu", "thresholded_relu", alpha=1.0)
+direct("Shrink", "shrink", bias=0.0, lambd=0.5)
+direct("SwiGLU", "swiglu", alpha=1.0)
 direct("HardSigmoid", "hard_sigmoid", alpha=0.2, beta=0.5)
 direct("Gelu", "gelu", approximate="none")
 # ONNX gives its defaults in float32.
@@ -76,12 +79,6 @@ direct("Selu", "selu", alpha=1.67326319217681884765625, gamma=1.0507010221481323
 # -- activations -------------------------------------------------------------------------------------------------------
 
 
-@onnx_op("Mish")
-def mish(call: Call) -> Any:
-    x = call.input(0)
-    return call.make("multiply", x, call.part("tanh", "tanh", call.part("softplus", "softplus", x)))
-
-
 @onnx_op("Swish")
 def swish(call: Call) -> Any:
     x, alpha = call.input(0), call.attr("alpha", 1.0)
@@ -89,34 +86,6 @@ def swish(call: Call) -> Any:
         return call.make("silu", x)
     inner = call.part("scaled", "multiply", x, call.number(alpha, x, "alpha"))
     return call.make("multiply", x, call.part("sigmoid", "sigmoid", inner))
-
-
-@onnx_op("Celu")
-def celu(call: Call) -> Any:
-    x, alpha = call.input(0), call.attr("alpha", 1.0)
-    factor = call.number(alpha, x, "alpha")
-    inner = call.part("elu", "elu", call.part("div", "div", x, factor), alpha=1.0)
-    return call.make("multiply", inner, factor)
-
-
-@onnx_op("ThresholdedRelu")
-def thresholded_relu(call: Call) -> Any:
-    x = call.input(0)
-    above = call.part("above", "greater", x, call.number(call.attr("alpha", 1.0), x, "alpha"))
-    return call.make("where", above, x, call.number(0.0, x, "zero"))
-
-
-@onnx_op("Shrink")
-def shrink(call: Call) -> Any:
-    x, bias, lambd = call.input(0), call.attr("bias", 0.0), call.attr("lambd", 0.5)
-    if x.dtype is None or x.dtype.kind != "f":
-        raise Refused("only floating tensors are supported")
-    shift = call.number(bias, x, "bias")
-    below = call.part("below", "less", x, call.number(-lambd, x, "low"))
-    above = call.part("above", "greater", x, call.number(lambd, x, "high"))
-    zero = call.number(0.0, x, "zero")
-    upper = call.part("upper", "where", above, call.part("minus", "subtract", x, shift), zero)
-    return call.make("where", below, call.part("plus", "add", x, shift), upper)
 
 
 def _softmax(call: Call, op: str) -> Any:
@@ -142,17 +111,9 @@ def log_softmax(call: Call) -> Any:
     return _softmax(call, "log_softmax")
 
 
-@onnx_op("Hardmax", since=13)
+@onnx_op("Hardmax")
 def hardmax(call: Call) -> Any:
-    x = call.input(0)
-    axis = call.axis(call.attr("axis", -1), call.rank(x))
-    size = (x.shape or ())[axis]
-    if size is None:
-        raise Refused(f"the size of axis {axis} must be known")
-    best = call.part("argmax", "argmax", x, axis=axis, keepdims=True)
-    places = call.places(size, np.int64, [-1 if i == axis else 1 for i in range(call.rank(x))], "places")
-    hit = call.part("hit", "equal", best, places)
-    return call.make("cast", hit, to=x.dtype)
+    return _softmax(call, "hardmax")
 
 
 @onnx_op("Dropout", until=11)
@@ -177,28 +138,41 @@ def dropout(call: Call) -> Any:
 # -- arithmetic --------------------------------------------------------------------------------------------------------
 
 
+def _divisor(call: Call) -> Node:
+    """The second input, which must not be an integer 0 where that can be seen."""
+    y = call.input(1)
+    value = call.converter.value(y) if y.dtype is not None and y.dtype.kind in "iu" else None
+    if value is not None and not np.all(value):
+        raise Refused("it divides an integer by zero")
+    return y
+
+
 @onnx_op("Div")
 def div(call: Call) -> Any:
-    x, y = call.input(0), call.input(1)
+    x, y = call.input(0), _divisor(call)
     whole = x.dtype is not None and x.dtype.kind in "iu"
     return call.make("trunc_div" if whole else "div", x, y)
 
 
 @onnx_op("Mod")
 def mod(call: Call) -> Any:
-    x, y, fmod = call.input(0), call.input(1), call.flag("fmod")
-    a, b = call.converter.value(x), call.converter.value(y)
-    if a is not None and b is not None and a.dtype.kind in "iu" and np.all(b):
-        return call.value((np.fmod if fmod else np.mod)(a, b).astype(a.dtype))
+    x, y, fmod = call.input(0), _divisor(call), call.flag("fmod")
+    if call.opset < 28 and not fmod and x.dtype is not None and x.dtype.kind == "f":
+        raise Refused("before opset 28 only fmod=1 means something for floating tensors")
     return call.make("mod", x, y, fmod=fmod)
 
 
 @onnx_op("Pow")
 def power(call: Call) -> Any:
     x, y = call.input(0), call.input(1)
-    if x.dtype != y.dtype:
-        y = call.part("exponent", "cast", y, to=x.dtype)
-    return call.make("pow", x, y)
+    if x.dtype == y.dtype:
+        return call.make("pow", x, y)
+    if x.dtype is None or y.dtype is None:
+        raise Refused("the dtypes of both inputs must be known")
+    if x.dtype.kind == "f" or y.dtype.kind != "f":
+        return call.make("pow", x, call.part("exponent", "cast", y, to=x.dtype))
+    wide = (call.part(part, "cast", node, to="float64") for part, node in (("base", x), ("exponent", y)))
+    return call.make("cast", call.part("pow", "pow", *wide), to=x.dtype)
 
 
 def _folded(call: Call, op: str) -> Any:
@@ -281,18 +255,11 @@ def cast_like(call: Call) -> Any:
     return call.make("cast", call.input(0), to=call.input(1).dtype)
 
 
-@onnx_op("IsNaN")
-def is_nan(call: Call) -> Any:
-    return call.make("not_equal", call.input(0), call.input(0))
-
-
 @onnx_op("IsInf")
 def is_inf(call: Call) -> Any:
-    x = call.input(0)
-    positive, negative = call.flag("detect_positive", True), call.flag("detect_negative", True)
-    plus, minus = call.number(np.inf, x, "inf"), call.number(-np.inf, x, "-inf")
-    if positive and negative:
-        return call.make("logical_or", call.part("+", "equal", x, plus), call.part("-", "equal", x, minus))
-    if positive or negative:
-        return call.make("equal", x, plus if positive else minus)
-    return call.make("expand", call.value(False, "false"), shape=call.sizes(x))
+    return call.make(
+        "is_inf",
+        call.input(0),
+        detect_negative=call.flag("detect_negative", True),
+        detect_positive=call.flag("detect_positive", True),
+    )

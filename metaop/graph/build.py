@@ -51,7 +51,7 @@ def apply(
         op.check_count(len(inputs))
         nodes = _as_nodes(op, inputs)
         known = [None if n is None else n.type for n in nodes]
-        types = op.open_types(known) if open else op.infer(known, full)
+        types = op.open_types(known, full) if open else op.infer(known, full)
     except UserError as error:
         given = ", ".join("-" if not isinstance(n, Node) else f"{n.name}: {n.type}" for n in inputs)
         raise type(error)(f"{where}: {error} (inputs: {given or 'none'})") from None

@@ -2,16 +2,20 @@
 
 from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table of bindings
     activation,
+    arrangement,
     contraction,
     convolution,
     elementwise,
+    indexing,
     logic,
     loss,
+    matrices,
     movement,
     normalization,
     pooling,
     recurrent,
     reduction,
+    selection,
     shapes,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend

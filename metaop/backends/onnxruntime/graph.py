@@ -65,6 +65,11 @@ class Graph:
         self.nodes = []
         self.inputs = []
         self.initializers = []
+        self.opset = OPSET
+
+    def require(self, opset):
+        """Write a later opset than others have, for an operator that came with it."""
+        self.opset = max(self.opset, opset)
 
     def input(self, dtype, shape):
         """A further input of the graph."""
@@ -125,7 +130,7 @@ class Graph:
             [onnx.ValueInfoProto(name=y.name) for y in own],
             self.initializers,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=IR_VERSION)
         return model.SerializeToString(), [y.name for y in own]
 
 

@@ -29,16 +29,20 @@ _start()
 
 from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills the table of bindings
     activation,
+    arrangement,
     contraction,
     convolution,
     elementwise,
+    indexing,
     logic,
     loss,
+    matrices,
     movement,
     normalization,
     pooling,
     recurrent,
     reduction,
+    selection,
     shapes,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402

@@ -2,16 +2,20 @@
 
 from metaop.backends.torch import (
     activation,
+    arrangement,
     contraction,
     convolution,
     elementwise,
+    indexing,
     logic,
     loss,
+    matrices,
     movement,
     normalization,
     pooling,
     recurrent,
     reduction,
+    selection,
     shapes,
 )
 from metaop.backends.torch.adapter import TorchBackend
@@ -19,16 +23,20 @@ from metaop.backends.torch.adapter import TorchBackend
 __all__ = [
     "BACKEND",
     "activation",
+    "arrangement",
     "contraction",
     "convolution",
     "elementwise",
+    "indexing",
     "logic",
     "loss",
+    "matrices",
     "movement",
     "normalization",
     "pooling",
     "recurrent",
     "reduction",
+    "selection",
     "shapes",
 ]
 

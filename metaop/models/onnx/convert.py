@@ -13,14 +13,18 @@ from metaop.errors import MetaopError, ModelError
 from metaop.graph.nodes import Constant, Node, Placeholder, Variable
 from metaop.models.model import Model
 from metaop.models.onnx import (
+    arrangement,
     contraction,
     convolution,
     elementwise,
+    indexing,
     loss,
+    matrices,
     movement,
     normalization,
     recurrent,
     reduction,
+    selection,
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import TABLE, Call, Refused, fold
@@ -28,16 +32,15 @@ from metaop.models.onnx.table import TABLE, Call, Refused, fold
 __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
-FAMILIES = (contraction, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
+FAMILIES = (
+    *(arrangement, contraction, convolution, elementwise, indexing, loss, matrices, movement, normalization),
+    *(recurrent, reduction, selection),
+)
 
 _NEVER = {
     "If": "control flow is not supported",
     "Loop": "control flow is not supported",
     "Scan": "control flow is not supported",
-    "NonZero": "the shape of its result depends on data",
-    "Unique": "the shape of its result depends on data",
-    "Compress": "the shape of its result depends on data",
-    "NonMaxSuppression": "the shape of its result depends on data",
 }
 
 

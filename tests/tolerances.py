@@ -501,6 +501,28 @@ EXPECTED: list[Expected] = [
         when(group=2),
         check="exact",
     ),
+    *differ(
+        "tflite",
+        "scatter_elements scatter_nd",
+        "refused",
+        "no builtin kernels for TensorFlow's TensorScatterMax and TensorScatterMin",
+        when(reduction=lambda reduction: reduction in ("max", "min")),
+    ),
+    *differ(
+        "tflite",
+        "tensor_scatter",
+        "refused",
+        "the gradient rule divides integers, for which there is no builtin kernel",
+        when(mode="circular"),
+        check="gradient",
+    ),
+    *differ(
+        "tflite",
+        "scatter_elements scatter_nd",
+        "nan",
+        "the converter makes a product with 0 of what is replaced, and NaN stays NaN",
+        when(special=True, reduction="none"),
+    ),
     # -- ONNX Runtime
     *differ(
         "onnxruntime",

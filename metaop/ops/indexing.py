@@ -377,13 +377,6 @@ def cached(x, update, write_indices=None, *, axis, mode):
     return x
 
 
-def write_places(start, length, size, axis, rank):
-    """For each batch, where along ``axis`` the update goes: of shape [batch, 1, ..., length, ..., 1]."""
-    steps = np.arange(length).reshape([-1 if i == axis else 1 for i in range(rank)])
-    found = start.reshape([-1] + [1] * (rank - 1)) + steps
-    return np.where(found >= size, found - size, found)
-
-
 @meta_op(
     rule=cached,
     dtypes=ANY,
@@ -394,15 +387,18 @@ def tensor_scatter(x, update, write_indices=None, *, axis: int = -2, mode: Liter
     """``x``, a cache, with the sequence ``update`` along ``axis`` written from ``write_indices`` on.
 
     The first axis is that of the batch, for each of which there is one index (0 if left out). In the mode
-    ``"circular"`` what goes beyond the end of the cache goes on at its beginning; in the mode ``"linear"`` it must not.
+    ``"circular"`` places are counted modulo the length of the cache; in the mode ``"linear"`` the update must fit.
     """
     axis = axis % x.ndim
     start = np.zeros(x.shape[0], np.int64) if write_indices is None else write_indices
-    if (start < 0).any() or (start + (update.shape[axis] if mode == "linear" else 1) > x.shape[axis]).any():
-        raise IndexError(f"tensor_scatter: write_indices {start.tolist()} lead out of a cache of {x.shape[axis]}")
-    result = x.copy()
+    size, length = x.shape[axis], update.shape[axis]
+    if (start < 0).any() or (mode == "linear" and (start + length > size).any()):
+        raise IndexError(
+            f"tensor_scatter: {length} from write_indices {start.tolist()} on do not fit a cache of {size}"
+        )
     where = list(np.indices(update.shape, sparse=True))
-    where[axis] = write_places(start, update.shape[axis], x.shape[axis], axis, x.ndim)
+    where[axis] = (start.reshape([-1] + [1] * (x.ndim - 1)) + where[axis]) % max(size, 1)
+    result = x.copy()
     result[tuple(where)] = update
     return result
 
@@ -419,8 +415,9 @@ def tensor_scatter_vjp(m, g, y, x, update, write_indices=None, *, axis, mode):
     dtype = m.dtype(write_indices)
     start = m.reshape(write_indices, shape=(sizes[0],) + (1,) * (len(shape) - 1))
     found = m.add(start, m.constant(steps, dtype))
-    size = m.constant(sizes[along], dtype)
-    found = m.where(m.greater_equal(found, size), m.subtract(found, size), found)
+    if mode == "circular":
+        size = m.constant(max(sizes[along], 1), dtype)
+        found = m.subtract(found, m.multiply(m.trunc_div(found, size), size))
     return of_x, m.gather_elements(g, m.expand(found, shape=shape), axis=axis), None
 
 
@@ -430,7 +427,7 @@ def tensor_scatter_samples(draw):
     yield draw(x=(2, 1, 4, 3), update=(2, 1, 2, 3), write_indices=[1, 3], mode="circular")
     yield draw(x=(3, 4, 2), update=(3, 2, 2), write_indices=[1, 0, 2])
     yield draw(x=(2, 4, 3), update=(2, 2, 3))
-    yield draw(x=(2, 4), update=(2, 4), write_indices=[0, 2], axis=-1, mode="circular")
+    yield draw(x=(2, 4), update=(2, 4), write_indices=[6, 2], axis=-1, mode="circular")
     yield draw(x=(2, 4, 3), update=(2, 0, 3), write_indices=[0, 2])
 
 

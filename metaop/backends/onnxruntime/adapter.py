@@ -105,7 +105,7 @@ class OnnxRuntimeBackend(Backend):
             given = ", ".join("{}{}".format(x.dtype.name, list(x.shape)) for x in o.inputs)
             raise UnsupportedOpError(
                 "onnxruntime does not compute {!r} of {}: {}. Bind the node to another backend".format(
-                    op, given, reason
+                    op, given or "no tensors", reason
                 )
             ) from error
         return _runner(session.run, [x and x.name for x in inputs], outputs, isinstance(result, tuple))

@@ -29,7 +29,9 @@ def places_nd(indices, sizes):
 
 def scattered(x, where, updates, reduction):
     if reduction == "mul":
-        # TensorFlow scatters no factors into a tensor, but multiplies those of each place.
+        # TensorFlow scatters no factors into a tensor, but multiplies those of each place. Of two indices one number is
+        # made for that, which may hide that one is out of range; reading there does not.
+        tf.gather_nd(x, where)
         depth = where.shape[-1]
         sizes = [int(s) for s in x.shape[:depth]]
         strides = np.array([product(sizes[i + 1 :]) for i in range(depth)])
@@ -81,7 +83,7 @@ def tensor_scatter(x, update, write_indices=None, *, axis, mode):
         start = tf.reshape(tf.cast(write_indices, tf.int64), [-1] + [1] * (rank - 1))
         where[axis] = start + own[axis]
         if mode == "circular":
-            where[axis] = tf.where(where[axis] >= size, where[axis] - size, where[axis])
+            where[axis] = tf.math.floormod(where[axis], tf.constant(size, tf.int64))
     return tf.tensor_scatter_nd_update(x, tf.stack(where, axis=-1), update)
 
 

@@ -17,6 +17,9 @@ UNSUPPORTED = {
     "trunc_div": "it has no builtin kernel for TensorFlow's TruncateDiv",
     "max_pool3d": "it has no builtin kernel for TensorFlow's MaxPool3D",
     "average_pool3d": "it has no builtin kernel for TensorFlow's AvgPool3D",
+    "det": "it has no builtin kernel for TensorFlow's MatrixDeterminant",
+    "unique": "it has no builtin kernel for TensorFlow's UniqueWithCountsV2",
+    "non_max_suppression": "its converter leaves the list of chosen boxes padded to the greatest length",
 }
 
 for _op, _reason in UNSUPPORTED.items():
@@ -53,6 +56,13 @@ def shape_of(x, *, start, end):
     if len(x.shape[start:end]) == 0:
         raise UnsupportedOpError("its interpreter hands out no empty tensors, and here no sizes are asked for")
     return tensorflow.table["shape_of"].function(x, start=start, end=end)
+
+
+@bind
+def range(*, start, limit, delta, dtype):
+    if (limit - start) * delta <= 0:
+        raise UnsupportedOpError("its interpreter hands out no empty tensors, and here there are no numbers")
+    return tensorflow.table["range"].function(start=start, limit=limit, delta=delta, dtype=dtype)
 
 
 if RELEASE < (2, 2):

@@ -81,7 +81,7 @@ def tensor_scatter(x, update, write_indices=None, *, axis, mode):
     else:
         places = write_indices.long().reshape([-1] + [1] * (x.dim() - 1)) + steps
         if mode == "circular":
-            places = torch.where(places >= size, places - size, places)
+            places = torch.remainder(places, size)
     return torch.scatter(x, axis, places.expand(update.shape), update)
 
 

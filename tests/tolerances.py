@@ -124,6 +124,17 @@ class Noise:
         return bounds
 
 
+@dataclass(frozen=True)
+class By:
+    """The bound that belongs to the value of an attribute; those that are not listed are exact."""
+
+    attribute: str
+    bounds: tuple[tuple[str, Any], ...]
+
+    def __call__(self, run: Run, args: Arrays, attrs: dict, values: Arrays, types: Sequence[TensorType]) -> Arrays:
+        return dict(self.bounds).get(attrs[self.attribute], EXACT)(run, args, attrs, values, types)
+
+
 def _shrinkage(args: Arrays, attrs: dict, value: np.ndarray) -> float:
     """How many elements of the first argument each element of the result was made from."""
     return max(args[0].size / value.size, 1.0) if value.size else 1.0
@@ -160,6 +171,8 @@ FORWARD: dict[str, Any] = {
     "reduce_l1": SUM,
     "reduce_sum_square": Terms(factors=1),
     **dict.fromkeys(["reduce_l2", "reduce_log_sum", "reduce_log_sum_exp"], Noise(8)),
+    **dict.fromkeys(["scatter_elements", "scatter_nd"], By("reduction", (("add", SUM), ("mul", Ulp(2))))),
+    "det": Noise(16),
     **dict.fromkeys(["matmul", "linear", "einsum"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv1d", "conv2d", "conv3d", "depthwise_conv2d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
@@ -209,6 +222,11 @@ def when(
         )
 
     return holds
+
+
+def scalar(case: Any) -> bool:
+    """The condition that the first tensor has no axes."""
+    return case.inputs()[0].ndim == 0
 
 
 ALWAYS = when()
@@ -298,6 +316,16 @@ EXPECTED: list[Expected] = [
     *differ("torch", "softmax_cross_entropy", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "kl_div", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "instance_norm", "raised", "its kernel indexes into the batch, empty or not", when(empty=True)),
+    *differ("torch", "det", "raised", "no float16 kernel on the CPU", when("float16")),
+    *differ("torch", "space_to_depth", "refused", "an empty tensor is left in the shape that it has", when(empty=True)),
+    *differ(
+        "torch",
+        "depth_to_space",
+        "raised",
+        "its gradient is what pixel_unshuffle makes of an empty tensor, which has the wrong shape",
+        when(empty=True),
+        check="gradient",
+    ),
     *differ("torch", "average_pool3d", "raised", "no float16 kernel on the CPU", when("float16")),
     *differ(
         "torch",
@@ -324,6 +352,24 @@ EXPECTED: list[Expected] = [
         check="gradient",
     ),
     # -- TensorFlow
+    *differ("tensorflow", "gather_nd", "raised", "its kernel takes nothing from an empty tensor", when(empty=True)),
+    *differ(
+        "tensorflow",
+        "scatter_nd",
+        "raised",
+        "its kernel writes nothing into an empty tensor",
+        when(empty=True, reduction="add"),
+    ),
+    *differ("tensorflow", "det", "raised", "no float16 kernel", when("float16")),
+    *differ("tensorflow", "nonzero", "refused", "tf.where takes no scalars", scalar),
+    *differ(
+        "tensorflow",
+        "unique",
+        "refused",
+        "its distinct slices come as they first occur, and nothing sorts slices",
+        when(axis=lambda axis: axis is not None, sorted=True),
+    ),
+    *differ("tensorflow", "unique", "refused", "nothing sorts booleans", when("bool", axis=None, sorted=True)),
     *differ(
         "tensorflow",
         "gelu",
@@ -512,7 +558,64 @@ EXPECTED: list[Expected] = [
         when(group=2),
         check="exact",
     ),
+    *differ(
+        "tflite",
+        "scatter_elements scatter_nd",
+        "refused",
+        "no builtin kernels for TensorFlow's TensorScatterMax and TensorScatterMin",
+        when(reduction=lambda reduction: reduction in ("max", "min")),
+    ),
+    *differ(
+        "tflite",
+        "tensor_scatter",
+        "refused",
+        "the gradient rule divides integers, for which there is no builtin kernel",
+        when(mode="circular"),
+        check="gradient",
+    ),
+    *differ(
+        "tflite",
+        "scatter_elements scatter_nd",
+        "nan",
+        "the converter makes a product with 0 of what is replaced, and NaN stays NaN",
+        when(special=True, reduction="none"),
+    ),
     # -- ONNX Runtime
+    *differ(
+        "onnxruntime",
+        "scatter_elements scatter_nd",
+        "refused",
+        "its kernels do not reduce in float16",
+        when("float16", reduction=lambda reduction: reduction in ("add", "mul")),
+    ),
+    *differ(
+        "onnxruntime",
+        "scatter_nd",
+        "refused",
+        "its kernel does not reduce in float16",
+        when("float16", reduction=lambda reduction: reduction in ("max", "min")),
+    ),
+    *differ("onnxruntime", "one_hot", "refused", "no kernel for these dtypes", when("float64 int32 bool")),
+    *differ("onnxruntime", "one_hot", "refused", "its OneHot takes no scalar for indices", scalar),
+    *differ(
+        "onnxruntime",
+        "depth_to_space space_to_depth",
+        "refused",
+        "no kernel for these dtypes",
+        when("int64 int32 bool"),
+    ),
+    *differ(
+        "onnxruntime",
+        "reverse_sequence",
+        "refused",
+        "ONNX's ReverseSequence has batch and time in the first two axes",
+        when(time_axis=-1),
+    ),
+    *differ("onnxruntime", "eye_like", "refused", "no kernel for bool", when("bool")),
+    *differ("onnxruntime", "det", "refused", "no kernel for float64", when("float64")),
+    *differ("onnxruntime", "nonzero", "refused", "no kernel for float64", when("float64")),
+    *differ("onnxruntime", "nonzero", "refused", "its NonZero gives a scalar's index a row too many", scalar),
+    *differ("onnxruntime", "unique", "refused", "no kernel for these dtypes", when("int32 bool")),
     *differ(
         "onnxruntime",
         "sigmoid silu swiglu",

@@ -98,7 +98,8 @@ def _coerce(option: Any, value: Any) -> Any:
         return _REFUSED if any(item is _REFUSED for item in items) else items
     if option is np.dtype:
         try:
-            return as_dtype(value)
+            # To NumPy, None is float64.
+            return _REFUSED if value is None else as_dtype(value)
         except DtypeError:
             return _REFUSED
     if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
@@ -205,6 +206,8 @@ class MetaOp:
     random: dict[str, Callable[..., np.ndarray]]
     #: whether the types of the inputs determine the result, and their values do not
     types_only: bool = False
+    #: whether sizes of the result depend on the values of the inputs; the rule leaves those unknown
+    sizes_from_data: bool = False
     gradient: Vjp | None = None
     _samples: list[Callable[..., Iterator[Sample]]] = field(default_factory=list)
     _rejects: list[Callable[..., Iterator[Reject]]] = field(default_factory=list)
@@ -234,7 +237,7 @@ class MetaOp:
     @property
     def variadic(self) -> bool:
         """Whether the operator takes any number of tensors."""
-        return self.params[-1].variadic
+        return bool(self.params) and self.params[-1].variadic
 
     @property
     def differentiable(self) -> bool:
@@ -335,21 +338,26 @@ class MetaOp:
         main = self.check_dtypes(types)
         shape = shape_while_open(self.name, types, known)
         if self.outputs is not None:
-            return tuple(TensorType(main if dtype is None else dtype, shape) for dtype in self._output_dtypes)
+            chosen = {k: v for k, v in attrs.items() if np.dtype in _options(self.attrs[k].annotation)}
+            dtypes = self._output_dtypes(tuple(chosen.items()))
+            return tuple(TensorType(main if dtype is None else dtype, shape) for dtype in dtypes)
         # Of the operators that cut a tensor into parts, the sizes of these may be open, but not their number.
         sizes = known.get(self.name)
         if not isinstance(sizes, tuple):
             raise UsageError(f"{self.name}: its attributes say how many outputs it has; give them as numbers")
         return tuple(TensorType(main, shape) for _ in sizes)
 
-    @functools.cached_property
-    def _output_dtypes(self) -> tuple[np.dtype | None, ...]:
-        """The dtype of each output, as the first sample shows it; ``None`` where it is that of the main tensors."""
+    @functools.lru_cache  # noqa: B019 - there is one object for each operator, and it lives as long as the process
+    def _output_dtypes(self, chosen: tuple[tuple[str, Any], ...]) -> tuple[np.dtype | None, ...]:
+        """The dtype of each output, as the first sample shows it; ``None`` where it is that of the main tensors.
+
+        ``chosen`` are attributes that are dtypes, which may decide.
+        """
         sample = next(s for s in self.all_samples() if not s.special)
         found = []
         for main in sorted(self.dtypes, key=lambda d: (d.kind != "f", d.itemsize))[:2]:
             types = [None if a is None else TensorType(a.dtype, a.shape) for a in sample.inputs(main)]
-            found.append([t.dtype for t in self.infer(types, sample.attrs)])
+            found.append([t.dtype for t in self.infer(types, {**sample.attrs, **dict(chosen)})])
         return tuple(a if a == b else None for a, b in zip(found[0], found[-1], strict=True))
 
     # -- the parts of a declaration that do not fit in the decorator ------------------------------------------------
@@ -426,6 +434,7 @@ def meta_op(
     nondifferentiable: str | None = None,
     random: Mapping[str, Callable[..., np.ndarray]] | None = None,
     types_only: bool = False,
+    sizes_from_data: bool = False,
 ) -> Callable[[Callable[..., Any]], MetaOp]:
     """Declare a meta operator; see this module's docstring for what the decorated function says by itself.
 
@@ -433,7 +442,8 @@ def meta_op(
     of their own. ``rule(*types, **attrs)`` gives the output types and raises where shapes do not fit. ``outputs``
     names the outputs, or is ``None`` where their number depends on the arguments. ``random`` says, for an optional
     tensor that is random data (a dropout mask), how metaop draws it: ``fn(rng, *types, **attrs) -> array``.
-    ``types_only`` says that nothing but the types of the inputs counts, as for the shape of a tensor.
+    ``types_only`` says that nothing but the types of the inputs counts, as for the shape of a tensor;
+    ``sizes_from_data`` that sizes of the result depend on values, so that the rule cannot tell them.
     """
 
     def declare(function: Callable[..., Any]) -> MetaOp:
@@ -457,6 +467,7 @@ def meta_op(
             nondifferentiable=nondifferentiable,
             random=dict(random or {}),
             types_only=types_only,
+            sizes_from_data=sizes_from_data,
         )
         if op.name in REGISTRY:
             raise InternalError(f"meta operator {op.name!r} is declared twice")

@@ -3,12 +3,15 @@
 from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table of bindings
     activation,
     arithmetic,
+    arrangement,
     bitwise,
     contraction,
     convolution,
     elementwise,
+    indexing,
     logic,
     loss,
+    matrices,
     movement,
     normalization,
     norms,
@@ -16,6 +19,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     rectifiers,
     recurrent,
     reduction,
+    selection,
     shapes,
     trigonometry,
 )

@@ -109,7 +109,7 @@ class OnnxRuntimeBackend(Backend):
             given = ", ".join("{}{}".format(x.dtype.name, list(x.shape)) for x in o.inputs)
             raise UnsupportedOpError(
                 "onnxruntime does not compute {!r} of {}: {}. Bind the node to another backend".format(
-                    op, given, reason
+                    op, given or "no tensors", reason
                 )
             ) from error
         return _runner(session.run, [x and x.name for x in inputs], outputs, isinstance(result, tuple))
@@ -135,7 +135,7 @@ class OnnxRuntimeBackend(Backend):
 
 def _runner(run, names, outputs, many):
     """A function on arrays, as short as the number of inputs and outputs allows: it is called a million times."""
-    if many or None in names or len(names) > 3:
+    if many or None in names or len(names) not in (1, 2, 3):
 
         def general(*arrays):
             found = run(outputs, {n: a for n, a in zip(names, arrays) if n is not None})
@@ -171,6 +171,7 @@ def _no_kernel(error):
         r"Could not find an implementation for (?P<node>\w+)\(\d+\)",
         r"Type 'tensor\(\w+\)' of input parameter \(\w*\) of operator \((?P<node>\w+)\).* is invalid",
         r"(?P<node>assigned to the default CPU EP)",
+        r"(?P<node>[Oo]pset \d+) is under development",
     ):
         match = re.search(pattern, text)
         if match:

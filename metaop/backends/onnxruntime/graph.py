@@ -68,6 +68,11 @@ class Graph:
         self.nodes = []
         self.inputs = []
         self.initializers = []
+        self.opset = OPSET
+
+    def require(self, opset):
+        """Write a later opset than others have, for an operator that came with it."""
+        self.opset = max(self.opset, opset)
 
     def input(self, dtype, shape):
         """A further input of the graph."""

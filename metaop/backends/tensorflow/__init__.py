@@ -30,12 +30,15 @@ _start()
 from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills the table of bindings
     activation,
     arithmetic,
+    arrangement,
     bitwise,
     contraction,
     convolution,
     elementwise,
+    indexing,
     logic,
     loss,
+    matrices,
     movement,
     normalization,
     norms,
@@ -43,6 +46,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     rectifiers,
     recurrent,
     reduction,
+    selection,
     shapes,
     trigonometry,
 )

@@ -29,6 +29,9 @@ UNSUPPORTED = {
         op: "it has no builtin kernel for TensorFlow's " + op.capitalize()
         for op in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
     },
+    "det": "it has no builtin kernel for TensorFlow's MatrixDeterminant",
+    "unique": "it has no builtin kernel for TensorFlow's UniqueWithCountsV2",
+    "non_max_suppression": "its converter leaves the list of chosen boxes padded to the greatest length",
 }
 
 for _op, _reason in UNSUPPORTED.items():
@@ -65,6 +68,13 @@ def shape_of(x, *, start, end):
     if len(x.shape[start:end]) == 0:
         raise UnsupportedOpError("its interpreter hands out no empty tensors, and here no sizes are asked for")
     return tensorflow.table["shape_of"].function(x, start=start, end=end)
+
+
+@bind
+def range(*, start, limit, delta, dtype):
+    if (limit - start) * delta <= 0:
+        raise UnsupportedOpError("its interpreter hands out no empty tensors, and here there are no numbers")
+    return tensorflow.table["range"].function(start=start, limit=limit, delta=delta, dtype=dtype)
 
 
 if RELEASE < (2, 2):

@@ -15,16 +15,20 @@ from metaop.graph.nodes import Constant, Node, Operator, Placeholder, Variable
 from metaop.graph.program import coerce
 from metaop.models.model import Model
 from metaop.models.onnx import (
+    arrangement,
     bitwise,
     contraction,
     control,
     convolution,
     elementwise,
+    indexing,
     loss,
+    matrices,
     movement,
     normalization,
     recurrent,
     reduction,
+    selection,
 )
 from metaop.models.onnx.marks import is_own, load, refine
 from metaop.models.onnx.order import MOST_NESTED, needed_by, ordered
@@ -36,25 +40,25 @@ __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
 FAMILIES = (
+    arrangement,
     bitwise,
     contraction,
     control,
     convolution,
     elementwise,
+    indexing,
     loss,
+    matrices,
     movement,
     normalization,
     recurrent,
     reduction,
+    selection,
 )
 
 _NEVER = {
     "Loop": "control flow is not supported",
     "Scan": "control flow is not supported",
-    "NonZero": "the shape of its result depends on data",
-    "Unique": "the shape of its result depends on data",
-    "Compress": "the shape of its result depends on data",
-    "NonMaxSuppression": "the shape of its result depends on data",
 }
 
 

@@ -8,15 +8,10 @@ from typing import Any
 import numpy as np
 
 from metaop.graph.nodes import Node
-from metaop.models.onnx.table import FOLD_BYTES, Call, Refused, direct, onnx_op
-from metaop.ops import REGISTRY
+from metaop.models.onnx.table import Call, Refused, direct, onnx_op
 
 direct("Flatten", "flatten", axis=1)
 direct("Gather", "gather", axis=0)
-direct("GatherElements", "gather_elements", axis=0)
-direct("GatherND", "gather_nd", batch_dims=0)
-direct("ScatterElements", "scatter_elements", axis=0, reduction="none")
-direct("ScatterND", "scatter_nd", reduction="none")
 
 
 # -- constants ---------------------------------------------------------------------------------------------------------
@@ -59,36 +54,6 @@ def size(call: Call) -> Any:
     if x.shape is not None and None not in x.shape:
         return call.value(np.array(math.prod(call.shape(x)), np.int64))
     return call.make("size_of", x)
-
-
-@onnx_op("Range")
-def range_(call: Call) -> Any:
-    start, limit, delta = (call.constant(i).reshape(()) for i in range(3))
-    if delta == 0:
-        raise Refused("a step of 0 leads nowhere")
-    count = (float(limit) - float(start)) / float(delta)
-    if not np.isfinite(count) or count * 8 > FOLD_BYTES:
-        raise Refused("it is too long")
-    steps = np.arange(max(math.ceil(count), 0))
-    return call.value((start + steps * delta).astype(start.dtype))
-
-
-@onnx_op("EyeLike")
-def eye_like(call: Call) -> Any:
-    from metaop.models.onnx.read import DTYPES
-
-    x = call.input(0)
-    sizes = call.shape(x)
-    if len(sizes) != 2 or math.prod(sizes) * 8 > FOLD_BYTES:
-        raise Refused("only matrices of moderate size are supported")
-    number = call.attr("dtype", 0)
-    dtype = DTYPES.get(number) if number else x.dtype
-    if dtype is None:
-        raise Refused("its dtype is not supported")
-    k = call.attr("k", 0)
-    if abs(k) > max(sizes):
-        return call.value(np.zeros(sizes, dtype))
-    return call.value(np.eye(*sizes, k=k, dtype=dtype))
 
 
 # -- reshape and its kin -----------------------------------------------------------------------------------------------
@@ -256,90 +221,3 @@ def _spread_pads(call: Call, pads: Any, axes: Any, rank: int) -> Any:
     spread = call.part("spread", "multiply", halves, hit)
     summed = call.part("summed", "reduce_sum", spread, axes=(2,))
     return call.part("all_pads", "reshape", summed, shape=(2 * rank,))
-
-
-@onnx_op("Tile")
-def tile(call: Call) -> Any:
-    x, repeats = call.input(0), call.static(1)
-    if "tile" in REGISTRY:
-        return call.make("tile", x, repeats=repeats)
-    sizes = call.shape(x)
-    if len(repeats) != len(sizes) or any(r < 0 for r in repeats):
-        raise Refused(f"repeats {repeats} do not fit {x.type}")
-    # One axis after the other: frameworks broadcast few axes at once.
-    for axis, count in enumerate(repeats):
-        if count == 1:
-            continue
-        before, size, after = sizes[:axis], sizes[axis], sizes[axis + 1 :]
-        lone = call.part("lone", "unsqueeze", x, axes=(axis,))
-        wide = call.part("wide", "expand", lone, shape=(*before, count, size, *after))
-        sizes = (*before, count * size, *after)
-        x = call.part("joined", "reshape", wide, shape=sizes)
-    return call.make("identity", x)
-
-
-@onnx_op("Trilu")
-def trilu(call: Call) -> Any:
-    x, upper = call.input(0), call.flag("upper", True)
-    (k,) = call.static(1, None, (0,))
-    if "trilu" in REGISTRY:
-        return call.make("trilu", x, k=k, upper=upper)
-    rows, columns = call.shape(x)[-2:] if call.rank(x) > 1 else (0, 0)
-    if rows * columns > FOLD_BYTES or call.rank(x) < 2:
-        raise Refused(f"{x.type} is not a matrix, or too large a one")
-    k = max(-rows - 1, min(k, columns + 1))
-    mask = ~np.tri(rows, columns, k - 1, dtype=bool) if upper else np.tri(rows, columns, k, dtype=bool)
-    return call.make("where", call.value(mask, "mask"), x, call.number(0, x, "zero"))
-
-
-@onnx_op("OneHot", since=9)
-def one_hot(call: Call) -> Any:
-    indices, values = call.input(0), call.input(2)
-    depth = call.constant(1)
-    if depth.size != 1 or not 0 < float(depth.reshape(())) <= FOLD_BYTES or depth.dtype.kind == "b":
-        raise Refused(f"depth must be one positive number; got {depth}")
-    count, rank = int(depth.reshape(())), call.rank(indices)
-    if indices.dtype is None or indices.dtype.kind == "u" or values.shape != (2,):
-        raise Refused("indices must be signed and values two")
-    axis = call.axis(call.attr("axis", -1), rank + 1)
-    places = call.value(np.arange(count).astype(indices.dtype).reshape([-1] + [1] * (rank - axis)), "places")
-    moved = call.part("moved", "add", indices, call.number(count, indices, "depth"))
-    below = call.part("below", "less", indices, call.number(0, indices, "zero"))
-    wrapped = call.part("wrapped", "where", below, moved, indices)
-    hit = call.part("hit", "equal", call.part("column", "unsqueeze", wrapped, axes=(axis,)), places)
-    off = call.part("off", "slice", values, starts=(0,), ends=(1,))
-    on = call.part("on", "slice", values, starts=(1,), ends=(2,))
-    return call.make("where", hit, on, off)
-
-
-@onnx_op("DepthToSpace")
-def depth_to_space(call: Call) -> Any:
-    x, block, mode = call.input(0), call.attr("blocksize", 0), call.attr("mode", "DCR")
-    n, c, h, w = _image(call, x)
-    if block < 1 or c % (block * block) or mode not in ("DCR", "CRD"):
-        raise Refused(f"blocksize {block} and mode {mode!r} do not fit {x.type}")
-    c //= block * block
-    cut, perm = ((n, block, block, c, h, w), (0, 3, 4, 1, 5, 2))
-    if mode == "CRD":
-        cut, perm = ((n, c, block, block, h, w), (0, 1, 4, 2, 5, 3))
-    turned = call.part("transpose", "transpose", call.part("cut", "reshape", x, shape=cut), perm=perm)
-    return call.make("reshape", turned, shape=(n, c, h * block, w * block))
-
-
-@onnx_op("SpaceToDepth")
-def space_to_depth(call: Call) -> Any:
-    x, block = call.input(0), call.attr("blocksize", 0)
-    n, c, h, w = _image(call, x)
-    if block < 1 or h % block or w % block:
-        raise Refused(f"blocksize {block} does not fit {x.type}")
-    call.only("mode", "DCR")
-    cut = call.part("cut", "reshape", x, shape=(n, c, h // block, block, w // block, block))
-    turned = call.part("transpose", "transpose", cut, perm=(0, 3, 5, 1, 2, 4))
-    return call.make("reshape", turned, shape=(n, c * block * block, h // block, w // block))
-
-
-def _image(call: Call, x: Node) -> tuple[int, ...]:
-    sizes = call.shape(x)
-    if len(sizes) != 4:
-        raise Refused(f"four axes are needed; got {x.type}")
-    return sizes

@@ -159,6 +159,8 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["batch_norm", "layer_norm", "group_norm", "instance_norm"], Noise(16)),
     **dict.fromkeys(["lstm", "gru", "lstm_cell"], Noise(16)),
+    "dequantize_linear": Ulp(2),
+    "dynamic_quantize_linear": Ulp(2),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
@@ -260,6 +262,12 @@ def not_default(value: float) -> bool:
     return value in (1.5, 1.25)
 
 
+def shape_at(case: Any, index: int) -> Any:
+    """The shape of a tensor of the sample; ``None`` where it is left out."""
+    inputs = case.inputs()
+    return inputs[index].shape if index < len(inputs) and inputs[index] is not None else None
+
+
 POOLS = "max_pool1d max_pool2d max_pool3d"
 CONVS = "conv1d conv2d conv3d"
 CONVS_TRANSPOSED = "conv_transpose1d conv_transpose2d conv_transpose3d"
@@ -290,6 +298,7 @@ EXPECTED: list[Expected] = [
     *differ("torch", "kl_div", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "instance_norm", "raised", "its kernel indexes into the batch, empty or not", when(empty=True)),
     *differ("torch", "average_pool3d", "raised", "no float16 kernel on the CPU", when("float16")),
+    *differ("torch", "conv_integer", "refused", "no integer kernel of dilated convolutions", when(dilations=(2, 1))),
     # -- TensorFlow
     *differ(
         "tensorflow",
@@ -380,6 +389,7 @@ EXPECTED: list[Expected] = [
         when("float64", dilations=above_one),
         check="exact",
     ),
+    *differ("tensorflow", "conv_integer", "refused", "strides or dilations, not both", when(dilations=(2, 1))),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
@@ -521,7 +531,7 @@ EXPECTED: list[Expected] = [
         "onnxruntime",
         "softplus softsign leaky_relu prelu elu selu hard_sigmoid hard_swish erf binary_cross_entropy_with_logits "
         "depthwise_conv2d average_pool1d average_pool2d average_pool3d global_average_pool global_max_pool "
-        f"instance_norm lstm gru lstm_cell {CONVS} {CONVS_TRANSPOSED}",
+        f"instance_norm lstm gru lstm_cell quantize_linear dequantize_linear {CONVS} {CONVS_TRANSPOSED}",
         "refused",
         "no float64 kernel",
         when("float64"),
@@ -537,6 +547,30 @@ EXPECTED: list[Expected] = [
         "refused",
         "ConvTranspose wants an output padding below the stride",
         when("float32 float16", strides=lambda s: set(s) == {1}, output_padding=any),
+    ),
+    *differ(
+        "onnxruntime",
+        "matmul_integer",
+        "refused",
+        "one zero point for all rows",
+        lambda case: shape_at(case, 2) == (2,),
+    ),
+    *differ(
+        "onnxruntime", "qlinear_matmul", "refused", "one scale for all rows", lambda case: shape_at(case, 1) == (2,)
+    ),
+    *differ(
+        "onnxruntime",
+        "conv_integer",
+        "refused",
+        "one zero point for all channels",
+        lambda case: shape_at(case, 3) == (2,),
+    ),
+    *differ(
+        "onnxruntime",
+        "quantize_linear",
+        "value",
+        "its float16 kernel makes the smallest integer, not the largest, of +Inf",
+        when("float16", special=True),
     ),
     *differ("onnxruntime", "split", "refused", "Split leaves no chunk empty", when(num_outputs=3)),
     *differ("onnxruntime", "slice", "refused", "Slice takes no scalars", when(starts=())),

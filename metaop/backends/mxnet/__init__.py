@@ -10,6 +10,7 @@ from metaop.backends.mxnet import (
     movement,
     normalization,
     pooling,
+    quantization,
     recurrent,
     reduction,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "movement",
     "normalization",
     "pooling",
+    "quantization",
     "recurrent",
     "reduction",
 ]

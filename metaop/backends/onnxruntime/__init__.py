@@ -10,6 +10,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     movement,
     normalization,
     pooling,
+    quantization,
     recurrent,
     reduction,
     shapes,

@@ -37,6 +37,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     movement,
     normalization,
     pooling,
+    quantization,
     recurrent,
     reduction,
     shapes,

@@ -16,6 +16,9 @@ UNSUPPORTED = {
     "erf": "it has no builtin kernel for TensorFlow's Erf",
     "trunc_div": "it has no builtin kernel for TensorFlow's TruncateDiv",
     "max_pool3d": "it has no builtin kernel for TensorFlow's MaxPool3D",
+    "quantize_linear": "it has no builtin kernel for TensorFlow's Minimum in float64",
+    "matmul_integer": "it has no builtin kernel for TensorFlow's MatMul of int32",
+    "conv_integer": "it has no builtin kernel for TensorFlow's Conv2D of int32",
     "average_pool3d": "it has no builtin kernel for TensorFlow's AvgPool3D",
 }
 

@@ -19,6 +19,7 @@ from metaop.models.onnx import (
     loss,
     movement,
     normalization,
+    quantization,
     recurrent,
     reduction,
 )
@@ -28,7 +29,7 @@ from metaop.models.onnx.table import TABLE, Call, Refused, fold
 __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
-FAMILIES = (contraction, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
+FAMILIES = (contraction, convolution, elementwise, loss, movement, normalization, quantization, recurrent, reduction)
 
 _NEVER = {
     "If": "control flow is not supported",

@@ -158,7 +158,7 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["conv1d", "conv2d", "conv3d", "depthwise_conv2d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["batch_norm", "layer_norm", "group_norm", "instance_norm"], Noise(16)),
-    **dict.fromkeys(["lstm", "gru", "lstm_cell"], Noise(16)),
+    **dict.fromkeys(["lstm", "gru", "rnn", "lstm_cell"], Noise(16)),
     "dequantize_linear": Ulp(2),
     "dynamic_quantize_linear": Ulp(2),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
@@ -531,7 +531,7 @@ EXPECTED: list[Expected] = [
         "onnxruntime",
         "softplus softsign leaky_relu prelu elu selu hard_sigmoid hard_swish erf binary_cross_entropy_with_logits "
         "depthwise_conv2d average_pool1d average_pool2d average_pool3d global_average_pool global_max_pool "
-        f"instance_norm lstm gru lstm_cell quantize_linear dequantize_linear {CONVS} {CONVS_TRANSPOSED}",
+        f"instance_norm lstm gru rnn lstm_cell quantize_linear dequantize_linear {CONVS} {CONVS_TRANSPOSED}",
         "refused",
         "no float64 kernel",
         when("float64"),

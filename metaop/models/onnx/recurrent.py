@@ -42,8 +42,8 @@ class _Layer:
         self.activations = tuple(a.lower() for a in call.attr("activations", usual))
         if len(self.activations) != len(usual) or any(a not in _KNOWN for a in self.activations):
             raise Refused(f"activations {self.activations} are not supported: {len(usual)} of {', '.join(_KNOWN)}")
-        self.alphas, self.betas = call.attr("activation_alpha", ()), call.attr("activation_beta", ())
-        self.usual = self.activations == usual and not self.alphas and not self.betas
+        self.functions = self._functions()
+        self.usual = self.activations == usual
         self.clip = call.attr("clip", 0.0)
         if call.given("clip") and not self.clip > 0:
             raise Refused(f"clip={self.clip} must be a positive number")
@@ -57,6 +57,23 @@ class _Layer:
             None if state is None else self.turned(state, f"initial_{i}")
             for i, state in enumerate(call.optional(first + i) for i in range(states))
         ]
+
+    def _functions(self) -> list[tuple[str, dict[str, float]]]:
+        """The meta operator and the attributes of each activation: each takes the next alpha and beta it uses."""
+        left = {name: list(self.call.attr(f"activation_{name}", ())) for name in ("alpha", "beta")}
+        given = {name: bool(values) for name, values in left.items()}
+        found = []
+        for activation in self.activations:
+            op, defaults = _KNOWN[activation]
+            for name in defaults:
+                if given[name] and not left[name]:
+                    raise Refused(f"activation_{name} has too few values for {', '.join(self.activations)}")
+            found.append((op, {name: left[name].pop(0) if given[name] else v for name, v in defaults.items()}))
+        if any(left.values()):
+            raise Refused(
+                f"activation_alpha or activation_beta has more values than {', '.join(self.activations)} take"
+            )
+        return found
 
     @property
     def plain(self) -> bool:
@@ -175,15 +192,7 @@ class _Direction:
         layer = self.layer
         if layer.clip:
             node = self.part("clip", node, min=-layer.clip, max=layer.clip)
-        count = len(_ACTIVATIONS[self.call.op_type])
-        place = self.d * count + index
-        op, defaults = _KNOWN[layer.activations[place]]
-        attrs = {}
-        for name, default in defaults.items():
-            given = layer.alphas if name == "alpha" else layer.betas
-            if given and len(given) <= place:
-                raise Refused(f"activation_{name} {given} has no value for activation {place}")
-            attrs[name] = given[place] if given else default
+        op, attrs = layer.functions[self.d * len(_ACTIVATIONS[self.call.op_type]) + index]
         return self.part(op, node, **attrs)
 
 

@@ -159,6 +159,8 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["batch_norm", "layer_norm", "group_norm", "instance_norm"], Noise(16)),
     **dict.fromkeys(["lstm", "gru", "rnn", "lstm_cell"], Noise(16)),
+    **dict.fromkeys(["dft", "stft"], Noise(8)),
+    **dict.fromkeys(["hann_window", "hamming_window", "blackman_window", "mel_weight_matrix"], Noise(8)),
     "dequantize_linear": Ulp(2),
     "dynamic_quantize_linear": Ulp(2),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
@@ -298,6 +300,7 @@ EXPECTED: list[Expected] = [
     *differ("torch", "kl_div", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "instance_norm", "raised", "its kernel indexes into the batch, empty or not", when(empty=True)),
     *differ("torch", "average_pool3d", "raised", "no float16 kernel on the CPU", when("float16")),
+    *differ("torch", "dft stft", "refused", "no float16 transforms on the CPU", when("float16")),
     *differ("torch", "conv_integer", "refused", "no integer kernel of dilated convolutions", when(dilations=(2, 1))),
     # -- TensorFlow
     *differ(
@@ -389,10 +392,25 @@ EXPECTED: list[Expected] = [
         when("float64", dilations=above_one),
         check="exact",
     ),
+    *differ("tensorflow", "dft stft", "refused", "complex numbers of float32 and float64 only", when("float16")),
+    *differ(
+        "tensorflow",
+        "hann_window",
+        "value",
+        "a periodic window of odd length comes out symmetric",
+        when(periodic=True, size=7),
+    ),
     *differ("tensorflow", "conv_integer", "refused", "strides or dilations, not both", when(dilations=(2, 1))),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
+    ),
+    *differ(
+        "tflite",
+        "hann_window",
+        "value",
+        "a periodic window of odd length comes out symmetric, as TensorFlow makes it",
+        when(periodic=True, size=7),
     ),
     *differ("tflite", "selu", "refused", "its constants are built in", when(alpha=not_default)),
     *differ(
@@ -571,6 +589,41 @@ EXPECTED: list[Expected] = [
         "value",
         "its float16 kernel makes the smallest integer, not the largest, of +Inf",
         when("float16", special=True),
+    ),
+    *differ(
+        "onnxruntime",
+        "dft stft",
+        "value",
+        "lengths that are no powers of two go through Bluestein's chirps, which round more often",
+        when("float32 float64"),
+        at_most=4.0,
+    ),
+    *differ(
+        "onnxruntime",
+        "dft",
+        "value",
+        "the same, in the rule of the inverse",
+        when("float32"),
+        at_most=4.0,
+        check="gradient",
+    ),
+    *differ(
+        "onnxruntime", "dft", "value", "the inverse divides by a float32", when("float64", inverse=True), error=1e-7
+    ),
+    *differ(
+        "onnxruntime",
+        "hamming_window blackman_window",
+        "value",
+        "its coefficients are float32, whatever is asked for",
+        when(output_datatype=np.dtype("float64")),
+        error=3e-8,
+    ),
+    *differ(
+        "onnxruntime",
+        "hann_window hamming_window blackman_window",
+        "refused",
+        "no float16 windows",
+        when(output_datatype=np.dtype("float16")),
     ),
     *differ("onnxruntime", "split", "refused", "Split leaves no chunk empty", when(num_outputs=3)),
     *differ("onnxruntime", "slice", "refused", "Slice takes no scalars", when(starts=())),

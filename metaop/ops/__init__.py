@@ -14,6 +14,7 @@ from metaop.ops import (
     recurrent,
     reduction,
     shapes,
+    signal,
 )
 from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
 
@@ -35,4 +36,5 @@ __all__ = [
     "recurrent",
     "reduction",
     "shapes",
+    "signal",
 ]

@@ -240,7 +240,7 @@ class MetaOp:
     @property
     def variadic(self) -> bool:
         """Whether the operator takes any number of tensors."""
-        return self.params[-1].variadic
+        return bool(self.params) and self.params[-1].variadic
 
     @property
     def differentiable(self) -> bool:

@@ -13,6 +13,7 @@ from metaop.backends.mxnet import (
     quantization,
     recurrent,
     reduction,
+    signal,
 )
 from metaop.backends.mxnet.adapter import MxnetBackend
 
@@ -30,6 +31,7 @@ __all__ = [
     "quantization",
     "recurrent",
     "reduction",
+    "signal",
 ]
 
 BACKEND = MxnetBackend

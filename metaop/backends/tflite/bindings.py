@@ -19,6 +19,8 @@ UNSUPPORTED = {
     "quantize_linear": "it has no builtin kernel for TensorFlow's Minimum in float64",
     "matmul_integer": "it has no builtin kernel for TensorFlow's MatMul of int32",
     "conv_integer": "it has no builtin kernel for TensorFlow's Conv2D of int32",
+    "dft": "its one Fourier transform is of real numbers, of lengths that are powers of two",
+    "stft": "its one Fourier transform is of real numbers, of lengths that are powers of two",
     "average_pool3d": "it has no builtin kernel for TensorFlow's AvgPool3D",
 }
 

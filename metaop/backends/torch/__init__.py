@@ -14,6 +14,7 @@ from metaop.backends.torch import (
     recurrent,
     reduction,
     shapes,
+    signal,
 )
 from metaop.backends.torch.adapter import TorchBackend
 
@@ -32,6 +33,7 @@ __all__ = [
     "recurrent",
     "reduction",
     "shapes",
+    "signal",
 ]
 
 BACKEND = TorchBackend

@@ -22,6 +22,7 @@ from metaop.models.onnx import (
     quantization,
     recurrent,
     reduction,
+    signal,
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import TABLE, Call, Refused, fold
@@ -29,7 +30,18 @@ from metaop.models.onnx.table import TABLE, Call, Refused, fold
 __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
-FAMILIES = (contraction, convolution, elementwise, loss, movement, normalization, quantization, recurrent, reduction)
+FAMILIES = (
+    contraction,
+    convolution,
+    elementwise,
+    loss,
+    movement,
+    normalization,
+    quantization,
+    recurrent,
+    reduction,
+    signal,
+)
 
 _NEVER = {
     "If": "control flow is not supported",

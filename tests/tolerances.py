@@ -163,7 +163,8 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["hann_window", "hamming_window", "blackman_window", "mel_weight_matrix"], Noise(8)),
     "dequantize_linear": Ulp(2),
     "dynamic_quantize_linear": Ulp(2),
-    **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
+    **dict.fromkeys(["mse", "mae", "huber", "hinge", "smooth_l1", "log_cosh"], Noise(8)),
+    **dict.fromkeys(["nll_loss", "poisson_nll", "gaussian_nll", "margin_ranking", "triplet_margin"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
     **dict.fromkeys(["sparse_softmax_cross_entropy", "kl_div", "cosine_similarity"], Noise(8)),
@@ -300,6 +301,14 @@ EXPECTED: list[Expected] = [
     *differ("torch", "kl_div", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "instance_norm", "raised", "its kernel indexes into the batch, empty or not", when(empty=True)),
     *differ("torch", "average_pool3d", "raised", "no float16 kernel on the CPU", when("float16")),
+    *differ(
+        "torch",
+        "nll_loss",
+        "refused",
+        "no gradient in the weights of the classes",
+        lambda case: shape_at(case, 2) is not None,
+        check="gradient",
+    ),
     *differ("torch", "dft stft", "refused", "no float16 transforms on the CPU", when("float16")),
     *differ("torch", "conv_integer", "refused", "no integer kernel of dilated convolutions", when(dilations=(2, 1))),
     # -- TensorFlow
@@ -448,6 +457,7 @@ EXPECTED: list[Expected] = [
         check="gradient",
     ),
     *differ("tflite", "softplus", "nan infinity", "converted as log(1 + exp(x)), and its exp(NaN) is 0", NEAR_SPECIAL),
+    *differ("tflite", "log_cosh", "infinity", "its softplus is log(1 + exp(x)), of 200 here", NEAR_SPECIAL),
     *differ("tflite", "softplus", "value", "converted as log(1 + exp(x))", NEAR_SPECIAL, error=1e-5),
     *differ(
         "tflite",

@@ -4,6 +4,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     activation,
     contraction,
     convolution,
+    criteria,
     elementwise,
     logic,
     loss,

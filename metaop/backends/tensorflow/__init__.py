@@ -31,6 +31,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     activation,
     contraction,
     convolution,
+    criteria,
     elementwise,
     logic,
     loss,

@@ -23,6 +23,7 @@ from metaop.models.onnx import (
     recurrent,
     reduction,
     signal,
+    training,
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import TABLE, Call, Refused, fold
@@ -41,6 +42,7 @@ FAMILIES = (
     recurrent,
     reduction,
     signal,
+    training,
 )
 
 _NEVER = {
@@ -220,11 +222,11 @@ class Converter:
 
 
 def _mapping(op_type: str, domain: str, opset: int) -> Any:
-    if domain:
-        raise Refused(f"operators of the domain {domain!r} are not supported")
-    for entry in TABLE.get(op_type, ()):
+    for entry in TABLE.get(f"{domain}.{op_type}" if domain else op_type, ()):
         if entry.since <= opset <= entry.until:
             return entry.function
+    if domain:
+        raise Refused(f"operators of the domain {domain!r} are not supported")
     if op_type in _NEVER:
         raise Refused(_NEVER[op_type])
     if op_type.startswith(("Sequence", "ConcatFromSequence", "SplitToSequence", "Optional")):

@@ -88,7 +88,7 @@ class Complaint:
 
 def main_dtype(op: MetaOp) -> str:
     """The dtype in which an operator is exercised first."""
-    return next(name for name in ("float32", "int64", "bool") if np.dtype(name) in op.dtypes)
+    return next(name for name in ("float32", "int64", "bool", "uint8") if np.dtype(name) in op.dtypes)
 
 
 def cases(op: MetaOp, dtypes: Iterable[str], *, special: bool = True) -> list[Case]:

@@ -177,8 +177,13 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["conv1d", "conv2d", "conv3d", "depthwise_conv2d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["batch_norm", "layer_norm", "group_norm", "instance_norm"], Noise(16)),
-    **dict.fromkeys(["lstm", "gru", "lstm_cell"], Noise(16)),
-    **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
+    **dict.fromkeys(["lstm", "gru", "rnn", "lstm_cell"], Noise(16)),
+    **dict.fromkeys(["dft", "stft"], Noise(8)),
+    **dict.fromkeys(["hann_window", "hamming_window", "blackman_window", "mel_weight_matrix"], Noise(8)),
+    "dequantize_linear": Ulp(2),
+    "dynamic_quantize_linear": Ulp(2),
+    **dict.fromkeys(["mse", "mae", "huber", "hinge", "smooth_l1", "log_cosh"], Noise(8)),
+    **dict.fromkeys(["nll_loss", "poisson_nll", "gaussian_nll", "margin_ranking", "triplet_margin"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
     **dict.fromkeys(["sparse_softmax_cross_entropy", "kl_div", "cosine_similarity"], Noise(8)),
@@ -287,6 +292,12 @@ def not_default(value: float) -> bool:
     return value in (1.5, 1.25)
 
 
+def shape_at(case: Any, index: int) -> Any:
+    """The shape of a tensor of the sample; ``None`` where it is left out."""
+    inputs = case.inputs()
+    return inputs[index].shape if index < len(inputs) and inputs[index] is not None else None
+
+
 POOLS = "max_pool1d max_pool2d max_pool3d"
 CONVS = "conv1d conv2d conv3d"
 CONVS_TRANSPOSED = "conv_transpose1d conv_transpose2d conv_transpose3d"
@@ -351,6 +362,16 @@ EXPECTED: list[Expected] = [
         error=1e-8,
         check="gradient",
     ),
+    *differ(
+        "torch",
+        "nll_loss",
+        "refused",
+        "no gradient in the weights of the classes",
+        lambda case: shape_at(case, 2) is not None,
+        check="gradient",
+    ),
+    *differ("torch", "dft stft", "refused", "no float16 transforms on the CPU", when("float16")),
+    *differ("torch", "conv_integer", "refused", "no integer kernel of dilated convolutions", when(dilations=(2, 1))),
     # -- TensorFlow
     *differ("tensorflow", "gather_nd", "raised", "its kernel takes nothing from an empty tensor", when(empty=True)),
     *differ(
@@ -471,9 +492,25 @@ EXPECTED: list[Expected] = [
         lambda case: (case.inputs()[0] == 0).any(),
         check="gradient",
     ),
+    *differ("tensorflow", "dft stft", "refused", "complex numbers of float32 and float64 only", when("float16")),
+    *differ(
+        "tensorflow",
+        "hann_window",
+        "value",
+        "a periodic window of odd length comes out symmetric",
+        when(periodic=True, size=7),
+    ),
+    *differ("tensorflow", "conv_integer", "refused", "strides or dilations, not both", when(dilations=(2, 1))),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
+    ),
+    *differ(
+        "tflite",
+        "hann_window",
+        "value",
+        "a periodic window of odd length comes out symmetric, as TensorFlow makes it",
+        when(periodic=True, size=7),
     ),
     *differ("tflite", "selu", "refused", "its constants are built in", when(alpha=not_default)),
     *differ(
@@ -520,6 +557,7 @@ EXPECTED: list[Expected] = [
     *differ("tflite", "log1p", "value", "converted as log(1 + x)", NEAR_SPECIAL, error=1e-7),
     *differ("tflite", "expm1", "value", "converted as exp(x) - 1", error=2e-4),
     *differ("tflite", "mod", "refused", "no builtin kernel of TruncateMod", when(fmod=True)),
+    *differ("tflite", "log_cosh", "infinity", "its softplus is log(1 + exp(x)), of 200 here", NEAR_SPECIAL),
     *differ(
         "tflite",
         "gelu",
@@ -689,7 +727,7 @@ EXPECTED: list[Expected] = [
         "tan asin acos atan sinh cosh asinh acosh atanh celu mish thresholded_relu hardmax "
         "softplus softsign leaky_relu prelu elu selu hard_sigmoid hard_swish erf binary_cross_entropy_with_logits "
         "depthwise_conv2d average_pool1d average_pool2d average_pool3d global_average_pool global_max_pool "
-        f"instance_norm lstm gru lstm_cell {CONVS} {CONVS_TRANSPOSED}",
+        f"instance_norm lstm gru rnn lstm_cell quantize_linear dequantize_linear {CONVS} {CONVS_TRANSPOSED}",
         "refused",
         "no float64 kernel",
         when("float64"),
@@ -721,6 +759,65 @@ EXPECTED: list[Expected] = [
         "refused",
         "ConvTranspose wants an output padding below the stride",
         when("float32 float16", strides=lambda s: set(s) == {1}, output_padding=any),
+    ),
+    *differ(
+        "onnxruntime",
+        "matmul_integer",
+        "refused",
+        "one zero point for all rows",
+        lambda case: shape_at(case, 2) == (2,),
+    ),
+    *differ(
+        "onnxruntime", "qlinear_matmul", "refused", "one scale for all rows", lambda case: shape_at(case, 1) == (2,)
+    ),
+    *differ(
+        "onnxruntime",
+        "conv_integer",
+        "refused",
+        "one zero point for all channels",
+        lambda case: shape_at(case, 3) == (2,),
+    ),
+    *differ(
+        "onnxruntime",
+        "quantize_linear",
+        "value",
+        "its float16 kernel makes the smallest integer, not the largest, of +Inf",
+        when("float16", special=True),
+    ),
+    *differ(
+        "onnxruntime",
+        "dft stft",
+        "value",
+        "lengths that are no powers of two go through Bluestein's chirps, which round more often",
+        when("float32 float64"),
+        at_most=4.0,
+    ),
+    *differ(
+        "onnxruntime",
+        "dft",
+        "value",
+        "the same, in the rule of the inverse",
+        when("float32"),
+        at_most=4.0,
+        check="gradient",
+    ),
+    *differ(
+        "onnxruntime", "dft", "value", "the inverse divides by a float32", when("float64", inverse=True), error=1e-7
+    ),
+    *differ(
+        "onnxruntime",
+        "hamming_window blackman_window",
+        "value",
+        "its coefficients are float32, whatever is asked for",
+        when(output_datatype=np.dtype("float64")),
+        error=3e-8,
+    ),
+    *differ(
+        "onnxruntime",
+        "hann_window hamming_window blackman_window",
+        "refused",
+        "no float16 windows",
+        when(output_datatype=np.dtype("float16")),
     ),
     *differ("onnxruntime", "split", "refused", "Split leaves no chunk empty", when(num_outputs=3)),
     *differ("onnxruntime", "slice", "refused", "Slice takes no scalars", when(starts=())),

@@ -20,7 +20,7 @@ Reduction = Literal["mean", "sum", "none"]
 # -- what all of them share -----------------------------------------------------------------------------------------
 
 
-def _same_shape(first, second, names=("prediction", "target")):
+def same_shape(first, second, names=("prediction", "target")):
     """The shape that two tensors have in common; an unknown size of one takes the other's."""
     if first.shape is None or second.shape is None:
         return second.shape if first.shape is None else first.shape
@@ -32,16 +32,16 @@ def _same_shape(first, second, names=("prediction", "target")):
     )
 
 
-def _without(shape, axis):
+def without(shape, axis):
     return None if shape is None else shape[:axis] + shape[axis + 1 :]
 
 
-def _reduced(dtype, shape, reduction):
+def reduced_type(dtype, shape, reduction):
     return TensorType(dtype, shape if reduction == "none" else ())
 
 
 def _elementwise_loss(prediction, target, *, reduction, **attrs):
-    return _reduced(prediction.dtype, _same_shape(prediction, target), reduction)
+    return reduced_type(prediction.dtype, same_shape(prediction, target), reduction)
 
 
 def _huber_rule(prediction, target, *, delta, reduction):
@@ -52,29 +52,29 @@ def _huber_rule(prediction, target, *, delta, reduction):
 
 def _along_axis(shape, axis):
     """The shape without the axis along which the classes, or the vectors, lie."""
-    return None if shape is None else _without(shape, normalise_axis(axis, len(shape)))
+    return None if shape is None else without(shape, normalise_axis(axis, len(shape)))
 
 
 def _classes_loss(prediction, target, *, axis, reduction):
-    return _reduced(prediction.dtype, _along_axis(_same_shape(prediction, target), axis), reduction)
+    return reduced_type(prediction.dtype, _along_axis(same_shape(prediction, target), axis), reduction)
 
 
 def _sparse_rule(prediction, target, *, reduction):
     require_rank("prediction ([N, C] or [N, C, d1, ...])", prediction, 2)
     require_rank("target ([N] or [N, d1, ...])", target, 1)
-    labels = TensorType(prediction.dtype, _without(prediction.shape, 1))
-    return _reduced(
-        prediction.dtype, _same_shape(labels, target, ("prediction without its axis 1", "target")), reduction
+    labels = TensorType(prediction.dtype, without(prediction.shape, 1))
+    return reduced_type(
+        prediction.dtype, same_shape(labels, target, ("prediction without its axis 1", "target")), reduction
     )
 
 
 def _cosine_rule(x, y, *, axis, epsilon):
     if not epsilon >= 0:
         raise AttributeValueError(f"epsilon must be a number >= 0; got {epsilon}")
-    return TensorType(x.dtype, _along_axis(_same_shape(x, y, ("x", "y")), axis))
+    return TensorType(x.dtype, _along_axis(same_shape(x, y, ("x", "y")), axis))
 
 
-def _reduce(losses, like, reduction):
+def reduced(losses, like, reduction):
     losses = np.asarray(losses)
     if reduction == "sum":
         losses = np.sum(losses)
@@ -102,7 +102,7 @@ def _log_softmax(x, axis):
         return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
-def _per_loss(m, g, shape, reduction):
+def per_loss(m, g, shape, reduction):
     """The incoming gradient of each single loss, of which there are ``shape``."""
     if reduction == "mean":
         g = m.div(g, float(max(math.prod(shape), 1)))
@@ -113,7 +113,7 @@ def _per_class(m, g, prediction, axis, reduction):
     """The incoming gradient of each single loss, with an axis of size 1 where the classes lie."""
     shape = m.shape(prediction)
     axis = axis % len(shape)
-    return m.unsqueeze(_per_loss(m, g, _without(shape, axis), reduction), axes=(axis,))
+    return m.unsqueeze(per_loss(m, g, without(shape, axis), reduction), axes=(axis,))
 
 
 def _common_samples(op, names=("prediction", "target"), scalar=True):
@@ -160,12 +160,12 @@ def _class_rejects(op):
 @meta_op(rule=_elementwise_loss, dtypes=FLOATING)
 def mse(prediction, target, *, reduction: Reduction = "mean"):
     """Squared error, ``(prediction - target) ** 2``."""
-    return _reduce(np.square(prediction - target), prediction, reduction)
+    return reduced(np.square(prediction - target), prediction, reduction)
 
 
 @mse.vjp
 def mse_vjp(m, g, y, prediction, target, *, reduction):
-    g = _per_loss(m, g, m.shape(prediction), reduction)
+    g = per_loss(m, g, m.shape(prediction), reduction)
     g = m.multiply(m.multiply(m.subtract(prediction, target), 2.0), g)
     return g, m.negative(g)
 
@@ -184,12 +184,12 @@ _common_rejects(mse)
 @meta_op(rule=_elementwise_loss, dtypes=FLOATING)
 def mae(prediction, target, *, reduction: Reduction = "mean"):
     """Absolute error, ``|prediction - target|``; the gradient is 0 where they are equal."""
-    return _reduce(np.abs(prediction - target), prediction, reduction)
+    return reduced(np.abs(prediction - target), prediction, reduction)
 
 
 @mae.vjp
 def mae_vjp(m, g, y, prediction, target, *, reduction):
-    g = m.multiply(m.sign(m.subtract(prediction, target)), _per_loss(m, g, m.shape(prediction), reduction))
+    g = m.multiply(m.sign(m.subtract(prediction, target)), per_loss(m, g, m.shape(prediction), reduction))
     return g, m.negative(g)
 
 
@@ -211,13 +211,13 @@ def huber(prediction, target, *, delta: float = 1.0, reduction: Reduction = "mea
     # An infinite or huge distance takes the linear branch; its square is computed but not used.
     with np.errstate(over="ignore"):
         losses = np.where(distance <= delta, 0.5 * np.square(distance), delta * (distance - 0.5 * delta))
-    return _reduce(losses, prediction, reduction)
+    return reduced(losses, prediction, reduction)
 
 
 @huber.vjp
 def huber_vjp(m, g, y, prediction, target, *, delta, reduction):
     slope = m.clip(m.subtract(prediction, target), min=-delta, max=delta)
-    g = m.multiply(slope, _per_loss(m, g, m.shape(prediction), reduction))
+    g = m.multiply(slope, per_loss(m, g, m.shape(prediction), reduction))
     return g, m.negative(g)
 
 
@@ -252,12 +252,12 @@ _common_rejects(huber)
 )
 def hinge(prediction, target, *, reduction: Reduction = "mean"):
     """``max(0, 1 - target * prediction)``, with targets -1 and 1."""
-    return _reduce(np.maximum(1 - target * prediction, 0), prediction, reduction)
+    return reduced(np.maximum(1 - target * prediction, 0), prediction, reduction)
 
 
 @hinge.vjp
 def hinge_vjp(m, g, y, prediction, target, *, reduction):
-    g = m.negative(_per_loss(m, g, m.shape(prediction), reduction))
+    g = m.negative(per_loss(m, g, m.shape(prediction), reduction))
     inside = m.less(m.multiply(target, prediction), 1.0)
     zero = m.zeros_like(prediction)
     return m.where(inside, m.multiply(g, target), zero), m.where(inside, m.multiply(g, prediction), zero)
@@ -290,12 +290,12 @@ def binary_cross_entropy(prediction, target, *, reduction: Reduction = "mean"):
     Nothing is clamped: a certain and wrong prediction costs infinity.
     """
     losses = -(_times_log(target, _log(prediction)) + _times_log(1 - target, _log(1 - prediction)))
-    return _reduce(losses, prediction, reduction)
+    return reduced(losses, prediction, reduction)
 
 
 @binary_cross_entropy.vjp
 def binary_cross_entropy_vjp(m, g, y, prediction, target, *, reduction):
-    g = _per_loss(m, g, m.shape(prediction), reduction)
+    g = per_loss(m, g, m.shape(prediction), reduction)
     rest = m.subtract(1.0, prediction)
     error = m.subtract(prediction, target)
     slope = m.where(m.equal(error, 0.0), m.zeros_like(error), m.div(error, m.multiply(prediction, rest)))
@@ -318,12 +318,12 @@ def binary_cross_entropy_with_logits(prediction, target, *, reduction: Reduction
     """The binary cross-entropy of ``sigmoid(prediction)``, computed from the logits without overflow."""
     with np.errstate(invalid="ignore"):
         losses = np.maximum(prediction, 0) - prediction * target + np.log1p(np.exp(-np.abs(prediction)))
-    return _reduce(losses, prediction, reduction)
+    return reduced(losses, prediction, reduction)
 
 
 @binary_cross_entropy_with_logits.vjp
 def binary_cross_entropy_with_logits_vjp(m, g, y, prediction, target, *, reduction):
-    g = _per_loss(m, g, m.shape(prediction), reduction)
+    g = per_loss(m, g, m.shape(prediction), reduction)
     return m.multiply(g, m.subtract(m.sigmoid(prediction), target)), m.negative(m.multiply(g, prediction))
 
 
@@ -351,7 +351,7 @@ _MIDDLE = np.array([[[0.2, 0.7], [0.5, 0.1], [0.3, 0.2]], [[0.1, 0.25], [0.1, 0.
 @meta_op(rule=_classes_loss, dtypes=FLOATING, domain={"prediction": simplex(), "target": simplex()})
 def categorical_cross_entropy(prediction, target, *, axis: int = -1, reduction: Reduction = "mean"):
     """``-sum(target * log(prediction))`` along ``axis``, of probabilities, with 0 * log 0 = 0."""
-    return _reduce(-np.sum(_times_log(target, _log(prediction)), axis=axis), prediction, reduction)
+    return reduced(-np.sum(_times_log(target, _log(prediction)), axis=axis), prediction, reduction)
 
 
 @categorical_cross_entropy.vjp
@@ -379,7 +379,7 @@ _class_rejects(categorical_cross_entropy)
 def softmax_cross_entropy(prediction, target, *, axis: int = -1, reduction: Reduction = "mean"):
     """``-sum(target * log_softmax(prediction))`` along ``axis``: logits against probabilities."""
     losses = -np.sum(_times_log(target, _log_softmax(prediction, axis)), axis=axis)
-    return _reduce(losses, prediction, reduction)
+    return reduced(losses, prediction, reduction)
 
 
 @softmax_cross_entropy.vjp
@@ -423,7 +423,7 @@ def sparse_softmax_cross_entropy(prediction, target, *, reduction: Reduction = "
         )
     labels = np.expand_dims(target, 1).astype(np.int64)
     losses = -np.take_along_axis(_log_softmax(prediction, 1), labels, axis=1).squeeze(1)
-    return _reduce(losses, prediction, reduction)
+    return reduced(losses, prediction, reduction)
 
 
 @sparse_softmax_cross_entropy.vjp
@@ -469,12 +469,12 @@ def kl_div(prediction, target, *, reduction: Reduction = "mean"):
     """``target * (log(target) - prediction)``, with log-probabilities as prediction; 0 where the target is 0."""
     with np.errstate(invalid="ignore"):
         losses = _times_log(target, _log(target)) - _times_log(target, prediction)
-    return _reduce(losses, prediction, reduction)
+    return reduced(losses, prediction, reduction)
 
 
 @kl_div.vjp
 def kl_div_vjp(m, g, y, prediction, target, *, reduction):
-    g = _per_loss(m, g, m.shape(prediction), reduction)
+    g = per_loss(m, g, m.shape(prediction), reduction)
     slope = m.add(m.subtract(m.log(target), prediction), 1.0)
     return m.negative(m.multiply(g, target)), m.multiply(g, slope)
 

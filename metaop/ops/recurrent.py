@@ -53,11 +53,12 @@ def _fit(tensors, known=()):
 
 
 def _sequence_types(gates, direction, x, w, r, b, *states):
+    rows = f"{gates}H" if gates > 1 else "H"
     size = _fit(
         [
             ("x", "T N I", x),
-            ("w", f"D {gates}H I", w),
-            ("r", f"D {gates}H H", r),
+            ("w", f"D {rows} I", w),
+            ("r", f"D {rows} H", r),
             ("b", f"D {2 * gates}H", b),
             *[(name, "D N H", state) for name, state in zip(("h0", "c0"), states, strict=False)],
         ],
@@ -73,6 +74,10 @@ def _lstm_rule(x, w, r, b=None, h0=None, c0=None, *, direction):
 
 def _gru_rule(x, w, r, b=None, h0=None, *, direction, linear_before_reset):
     return _sequence_types(3, direction, x, w, r, b, h0)
+
+
+def _rnn_rule(x, w, r, b=None, h0=None, *, direction, activation):
+    return _sequence_types(1, direction, x, w, r, b, h0)
 
 
 def _lstm_cell_rule(x, h, c, w, r, b=None):
@@ -433,6 +438,109 @@ def gru_rejects(reject):
     yield reject(**good, h0="float32[1, 2, 4]", message="h0 [D, N, H] does not fit")
     yield reject(**good, direction="bidirectional", message="direction='bidirectional' says D = 2")
     yield reject(**good, linear_before_reset=1, message="True or False")
+
+
+@meta_op(rule=_rnn_rule, dtypes=FLOATING, domain={**_WEIGHTS, "h0": _SMALL}, outputs=("y", "h"))
+def rnn(
+    x,
+    w,
+    r,
+    b=None,
+    h0=None,
+    *,
+    direction: Direction = "forward",
+    activation: Literal["tanh", "relu"] = "tanh",
+):
+    """The plain recurrent network, ``h = activation(x @ w.T + h @ r.T + b)``: all hidden states and the last one.
+
+    ``x`` is ``[T, N, I]``, ``w`` ``[D, H, I]``, ``r`` ``[D, H, H]``; ``b`` ``[D, 2H]`` is the input bias followed by
+    the recurrent bias; ``h0`` is ``[D, N, H]``. The results are ``y`` ``[T, D, N, H]`` and ``h`` ``[D, N, H]``. What is
+    left out is zero.
+    """
+
+    def step(d, xt, h):
+        before = xt @ w[d].T + h @ r[d].T + sum(_halves(b, d, 1, r))
+        return (np.tanh(before) if activation == "tanh" else np.maximum(before, 0),)
+
+    return _run(step, x, [_initial(h0, x, r)], direction)
+
+
+@rnn.vjp
+def rnn_vjp(m, g, y, *inputs, direction, activation):
+    x, w, r, b, h0 = _padded(inputs, 5)
+    steps, hidden = m.shape(x)[0], m.shape(r)[2]
+    found = []
+    for d, backwards in enumerate(_REVERSED[direction]):
+        wd, rd = _at(m, w, d), _at(m, r, d)
+        bias = None if b is None else m.add(*m.split(_at(m, b, d), axis=0, num_outputs=2))
+        given = _linear(m, x, wd, bias)
+        h = _start(m, h0, d, x, hidden)
+        order = range(steps)[:: -1 if backwards else 1]
+        before, after = [None] * steps, [None] * steps
+        for t in order:
+            before[t] = h
+            h = m.add(_at(m, given, t), _linear(m, h, rd, None))
+            h = after[t] = m.tanh(h) if activation == "tanh" else m.relu(h)
+        gh = _at(m, g[1], d)
+        inner = [None] * steps
+        for t in reversed(order):
+            gh = m.add(gh, _at(m, _at(m, g[0], t), d))
+            if activation == "tanh":
+                inner[t] = m.multiply(gh, _tanh_slope(m, after[t]))
+            else:
+                inner[t] = m.where(m.greater(after[t], 0.0), gh, m.zeros_like(gh))
+            gh = m.matmul(inner[t], rd)
+        inner = _steps(m, inner, x, hidden)
+        gbias = None if b is None else _bias_gradient(m, inner)
+        found.append(
+            (
+                m.matmul(inner, wd),
+                _weight_gradient(m, inner, x),
+                _weight_gradient(m, inner, _steps(m, before, x, hidden)),
+                None if b is None else m.concat(gbias, gbias, axis=0),
+                gh,
+            )
+        )
+    return _collect(m, found, inputs)
+
+
+@rnn.samples
+def rnn_samples(draw):
+    for activation in ("tanh", "relu"):
+        yield draw(x=(3, 2, 4), w=(1, 3, 4), r=(1, 3, 3), activation=activation)
+        yield draw(x=(3, 2, 4), w=(1, 3, 4), r=(1, 3, 3), b=(1, 6), activation=activation)
+        yield draw(
+            x=(3, 2, 4),
+            w=(1, 3, 4),
+            r=(1, 3, 3),
+            b=(1, 6),
+            h0=(1, 2, 3),
+            direction="reverse",
+            activation=activation,
+        )
+        yield draw(
+            x=(2, 2, 3),
+            w=(2, 2, 3),
+            r=(2, 2, 2),
+            b=(2, 4),
+            h0=(2, 2, 2),
+            direction="bidirectional",
+            activation=activation,
+        )
+    yield draw(x=(2, 1, 2), w=(1, 2, 2), r=(1, 2, 2), h0=(1, 1, 2))
+    yield draw(x=(1, 1, 1), w=(1, 1, 1), r=(1, 1, 1), b=(1, 2))
+
+
+@rnn.rejects
+def rnn_rejects(reject):
+    good = {"x": "float32[3, 2, 4]", "w": "float32[1, 5, 4]", "r": "float32[1, 5, 5]"}
+    yield reject(**{**good, "x": "float32[2, 4]"}, message="x [T, N, I] must have rank 3")
+    yield reject(**{**good, "w": "float32[1, 5, 3]"}, message="w [D, H, I] does not fit")
+    yield reject(**{**good, "r": "float32[1, 5, 4]"}, message="r [D, H, H] does not fit")
+    yield reject(**good, b="float32[1, 5]", message="b [D, 2H]: 2H is a multiple of 2")
+    yield reject(**good, h0="float32[1, 2, 4]", message="h0 [D, N, H] does not fit")
+    yield reject(**good, direction="bidirectional", message="direction='bidirectional' says D = 2")
+    yield reject(**good, activation="sigmoid", message="'tanh' or 'relu'")
 
 
 @meta_op(rule=_lstm_cell_rule, dtypes=FLOATING, domain={**_WEIGHTS, "h": _SMALL, "c": _SMALL}, outputs=("h", "c"))

@@ -97,6 +97,8 @@ def _coerce(option: Any, value: Any) -> Any:
         items = tuple(_coerce(typing.get_args(option)[0], item) for item in value)
         return _REFUSED if any(item is _REFUSED for item in items) else items
     if option is np.dtype:
+        if value is None:  # which NumPy takes for float64
+            return _REFUSED
         try:
             # To NumPy, None is float64.
             return _REFUSED if value is None else as_dtype(value)
@@ -151,9 +153,14 @@ class Sample:
                 arrays.append(given.domain.draw(rng, given.shape, own))
             else:
                 values = np.asarray(given)
+                # A boolean or narrow integer array is what it is; others are numbers, in the dtype that is tried.
+                kept = values.dtype.kind == "b" or (param.name in self.op.also and values.dtype in _NARROW)
                 with np.errstate(invalid="ignore", over="ignore"):
-                    arrays.append(np.array(values, dtype=values.dtype if values.dtype.kind == "b" else own))
+                    arrays.append(np.array(values, dtype=values.dtype if kept else own))
         return arrays
+
+
+_NARROW = frozenset(np.dtype(name) for name in ("int8", "uint8", "int16", "uint16"))
 
 
 def _shape_of(tensor: Any) -> tuple[int, ...]:
@@ -163,7 +170,7 @@ def _shape_of(tensor: Any) -> tuple[int, ...]:
 
 
 def _preferred(dtypes: frozenset[np.dtype]) -> np.dtype:
-    for name in ("float32", "int64", "bool"):
+    for name in ("float32", "int64", "bool", "int32", "int8"):
         if np.dtype(name) in dtypes:
             return np.dtype(name)
     return next(iter(dtypes))

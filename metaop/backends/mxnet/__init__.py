@@ -6,6 +6,7 @@ from metaop.backends.mxnet import (
     bitwise,
     contraction,
     convolution,
+    criteria,
     elementwise,
     logic,
     loss,
@@ -13,9 +14,11 @@ from metaop.backends.mxnet import (
     normalization,
     norms,
     pooling,
+    quantization,
     rectifiers,
     recurrent,
     reduction,
+    signal,
     trigonometry,
 )
 from metaop.backends.mxnet.adapter import MxnetBackend
@@ -27,6 +30,7 @@ __all__ = [
     "bitwise",
     "contraction",
     "convolution",
+    "criteria",
     "elementwise",
     "logic",
     "loss",
@@ -34,9 +38,11 @@ __all__ = [
     "normalization",
     "norms",
     "pooling",
+    "quantization",
     "rectifiers",
     "recurrent",
     "reduction",
+    "signal",
     "trigonometry",
 ]
 

@@ -91,6 +91,12 @@ def gru_direction(x, w, r, biases, h, backwards):
 
 
 @bind
+def rnn(x, w, r, b=None, h0=None, *, direction, activation):
+    h0 = zeros(x, r) if h0 is None else h0
+    return run("rnn_" + activation, x, (h0,), parameters(w, r, b, (0,)), direction)
+
+
+@bind
 def lstm_cell(x, h, c, w, r, b=None):
     # As gluon.rnn.LSTMCell, with ONNX's gates.
     biases = (None, None) if b is None else mx.np.split(b, 2)

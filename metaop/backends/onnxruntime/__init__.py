@@ -7,6 +7,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     bitwise,
     contraction,
     convolution,
+    criteria,
     elementwise,
     indexing,
     logic,
@@ -16,11 +17,13 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     normalization,
     norms,
     pooling,
+    quantization,
     rectifiers,
     recurrent,
     reduction,
     selection,
     shapes,
+    signal,
     trigonometry,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend

@@ -135,7 +135,7 @@ class OnnxRuntimeBackend(Backend):
 
 def _runner(run, names, outputs, many):
     """A function on arrays, as short as the number of inputs and outputs allows: it is called a million times."""
-    if many or None in names or len(names) not in (1, 2, 3):
+    if many or None in names or not 1 <= len(names) <= 3:
 
         def general(*arrays):
             found = run(outputs, {n: a for n, a in zip(names, arrays) if n is not None})

@@ -61,6 +61,24 @@ def gru(o, x, w, r, b=None, h0=None, *, direction, linear_before_reset):
 
 
 @bind
+def rnn(o, x, w, r, b=None, h0=None, *, direction, activation):
+    _refuse(x.dtype, x.shape)
+    return o.RNN(
+        x,
+        w,
+        r,
+        b,
+        None,
+        h0,
+        activations=({"tanh": "Tanh", "relu": "Relu"}[activation],) * _directions(direction),
+        direction=direction,
+        hidden_size=r.shape[-1],
+        layout=0,
+        outputs=2,
+    )
+
+
+@bind
 def lstm_cell(o, x, h, c, w, r, b=None):
     _refuse(o, x.dtype, x.shape)
     one = [t if t is None else o.Unsqueeze(t, (0,)) for t in (x, w, r, b, h, c)]

@@ -34,6 +34,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     bitwise,
     contraction,
     convolution,
+    criteria,
     elementwise,
     indexing,
     logic,
@@ -43,11 +44,13 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     normalization,
     norms,
     pooling,
+    quantization,
     rectifiers,
     recurrent,
     reduction,
     selection,
     shapes,
+    signal,
     trigonometry,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402

@@ -75,5 +75,16 @@ def gru(x, w, r, b=None, h0=None, *, direction, linear_before_reset):
 
 
 @bind
+def rnn(x, w, r, b=None, h0=None, *, direction, activation):
+    function = tf.math.tanh if activation == "tanh" else tf.nn.relu
+
+    def step(x_t, h, w_d, r_d, b_d):
+        wb, rb = halves(b_d)
+        return (function(linear(x_t, w_d, wb) + linear(h, r_d, rb)),)
+
+    return run(step, x, w, r, b, [h0], direction)
+
+
+@bind
 def lstm_cell(x, h, c, w, r, b=None):
     return lstm_step(x, h, c, w, r, b)

@@ -7,6 +7,7 @@ from metaop.backends.torch import (
     bitwise,
     contraction,
     convolution,
+    criteria,
     elementwise,
     indexing,
     logic,
@@ -16,11 +17,13 @@ from metaop.backends.torch import (
     normalization,
     norms,
     pooling,
+    quantization,
     rectifiers,
     recurrent,
     reduction,
     selection,
     shapes,
+    signal,
     trigonometry,
 )
 from metaop.backends.torch.adapter import TorchBackend
@@ -33,6 +36,7 @@ __all__ = [
     "bitwise",
     "contraction",
     "convolution",
+    "criteria",
     "elementwise",
     "indexing",
     "logic",
@@ -42,11 +46,13 @@ __all__ = [
     "normalization",
     "norms",
     "pooling",
+    "quantization",
     "rectifiers",
     "recurrent",
     "reduction",
     "selection",
     "shapes",
+    "signal",
     "trigonometry",
 ]
 

@@ -81,6 +81,13 @@ def gru_direction(x, w, r, biases, h, backwards):
 
 
 @bind
+def rnn(x, w, r, b=None, h0=None, *, direction, activation):
+    h0 = zeros(x, r) if h0 is None else h0
+    function = torch.rnn_tanh if activation == "tanh" else torch.rnn_relu
+    return run(function, x, (h0,), parameters(w, r, b, (0,)), b is not None, direction)
+
+
+@bind
 def lstm_cell(x, h, c, w, r, b=None):
     w, r = reordered(w, LSTM_GATES, 0), reordered(r, LSTM_GATES, 0)
     if b is None:

@@ -26,9 +26,12 @@ from metaop.models.onnx import (
     matrices,
     movement,
     normalization,
+    quantization,
     recurrent,
     reduction,
     selection,
+    signal,
+    training,
 )
 from metaop.models.onnx.marks import is_own, load, refine
 from metaop.models.onnx.order import MOST_NESTED, needed_by, ordered
@@ -51,9 +54,12 @@ FAMILIES = (
     matrices,
     movement,
     normalization,
+    quantization,
     recurrent,
     reduction,
     selection,
+    signal,
+    training,
 )
 
 _NEVER = {
@@ -260,11 +266,11 @@ def meta_operator(call: Call) -> Any:
 
 
 def _mapping(op_type: str, domain: str, opset: int) -> Any:
-    if domain:
-        raise Refused(f"operators of the domain {domain!r} are not supported")
-    for entry in TABLE.get(op_type, ()):
+    for entry in TABLE.get(f"{domain}.{op_type}" if domain else op_type, ()):
         if entry.since <= opset <= entry.until:
             return entry.function
+    if domain:
+        raise Refused(f"operators of the domain {domain!r} are not supported")
     if op_type in _NEVER:
         raise Refused(_NEVER[op_type])
     if op_type.startswith(("Sequence", "ConcatFromSequence", "SplitToSequence", "Optional")):

@@ -159,6 +159,8 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"], SUM_OF_PRODUCTS),
     **dict.fromkeys(["batch_norm", "layer_norm", "group_norm", "instance_norm"], Noise(16)),
     **dict.fromkeys(["lstm", "gru", "lstm_cell"], Noise(16)),
+    "attention": Noise(16),
+    "rotary_embedding": Noise(8),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
@@ -252,6 +254,10 @@ def differ(
     ]
 
 
+def above_zero(number: float) -> bool:
+    return number > 0
+
+
 def above_one(sizes: Sequence[int]) -> bool:
     return any(size > 1 for size in sizes)
 
@@ -290,6 +296,15 @@ EXPECTED: list[Expected] = [
     *differ("torch", "kl_div", "nan", "a target of 0 times a log-probability of -Inf", NEAR_SPECIAL),
     *differ("torch", "instance_norm", "raised", "its kernel indexes into the batch, empty or not", when(empty=True)),
     *differ("torch", "average_pool3d", "raised", "no float16 kernel on the CPU", when("float16")),
+    *differ("torch", "attention", "refused", "scaled_dot_product_attention has no softcap", when(softcap=above_zero)),
+    *differ(
+        "torch",
+        "attention",
+        "primal",
+        "a bias that needs a gradient is served by another kernel than one that does not",
+        when(is_causal=True),
+        check="gradient",
+    ),
     # -- TensorFlow
     *differ(
         "tensorflow",
@@ -526,6 +541,15 @@ EXPECTED: list[Expected] = [
         "no float64 kernel",
         when("float64"),
     ),
+    *differ(
+        "onnxruntime",
+        "attention",
+        "refused",
+        "no float64 kernel; ONNX's function body takes the softmax in float32",
+        when("float64"),
+    ),
+    *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
+    *differ("onnxruntime", "rotary_embedding", "refused", "no float64 kernel", when("float64")),
     *differ("onnxruntime", "gelu", "refused", "no float64 kernel of Erf", when("float64", approximate="none")),
     *differ("onnxruntime", "where", "refused", "no kernel for booleans", when("bool")),
     *differ("onnxruntime", "scatter_add", "refused", "ScatterND does not add in float16", when("float16")),

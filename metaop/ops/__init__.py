@@ -2,6 +2,7 @@
 
 from metaop.ops import (
     activation,
+    attention,
     contraction,
     convolution,
     elementwise,
@@ -21,6 +22,7 @@ __all__ = [
     "MetaOp",
     "Sample",
     "activation",
+    "attention",
     "contraction",
     "convolution",
     "elementwise",

@@ -2,6 +2,7 @@
 
 from metaop.backends.mxnet import (
     activation,
+    attention,
     contraction,
     convolution,
     elementwise,
@@ -18,6 +19,7 @@ from metaop.backends.mxnet.adapter import MxnetBackend
 __all__ = [
     "BACKEND",
     "activation",
+    "attention",
     "contraction",
     "convolution",
     "elementwise",

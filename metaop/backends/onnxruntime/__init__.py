@@ -2,6 +2,7 @@
 
 from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table of bindings
     activation,
+    attention,
     contraction,
     convolution,
     elementwise,

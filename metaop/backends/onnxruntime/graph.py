@@ -28,6 +28,8 @@ RUNTIME = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
 #: used here has its present meaning, so that results of different releases compare like with like; releases that do
 #: not know it get the newest that they know, and lack what came later.
 _OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 16), 19, 9), ((1, 15), 18, 8))
+#: The first ONNX Runtime with kernels for a newer opset, in which single operators are written that came with it.
+_NEWER = {23: (1, 23), 24: (1, 24)}
 OLDEST_RUNTIME = _OPSETS[-1][0]
 OPSET, IR_VERSION = next((row[1:] for row in _OPSETS if row[0] <= RUNTIME), _OPSETS[-1][1:])
 
@@ -65,6 +67,14 @@ class Graph:
         self.nodes = []
         self.inputs = []
         self.initializers = []
+        self.opset = OPSET
+
+    def since(self, opset):
+        """Write the model in a newer opset than usual, for an operator that came with it."""
+        needed = _NEWER[opset]
+        if needed > RUNTIME:
+            raise NoKernel("ONNX has it from opset {} on, which came with onnxruntime {}.{}".format(opset, *needed))
+        self.opset = max(self.opset, opset)
 
     def input(self, dtype, shape):
         """A further input of the graph."""
@@ -125,7 +135,7 @@ class Graph:
             [onnx.ValueInfoProto(name=y.name) for y in own],
             self.initializers,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=IR_VERSION)
         return model.SerializeToString(), [y.name for y in own]
 
 

@@ -29,6 +29,7 @@ _start()
 
 from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills the table of bindings
     activation,
+    attention,
     contraction,
     convolution,
     elementwise,

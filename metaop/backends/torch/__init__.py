@@ -2,6 +2,7 @@
 
 from metaop.backends.torch import (
     activation,
+    attention,
     contraction,
     convolution,
     elementwise,
@@ -19,6 +20,7 @@ from metaop.backends.torch.adapter import TorchBackend
 __all__ = [
     "BACKEND",
     "activation",
+    "attention",
     "contraction",
     "convolution",
     "elementwise",

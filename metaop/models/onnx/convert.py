@@ -13,6 +13,7 @@ from metaop.errors import MetaopError, ModelError
 from metaop.graph.nodes import Constant, Node, Placeholder, Variable
 from metaop.models.model import Model
 from metaop.models.onnx import (
+    attention,
     contraction,
     convolution,
     elementwise,
@@ -28,7 +29,7 @@ from metaop.models.onnx.table import TABLE, Call, Refused, fold
 __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
-FAMILIES = (contraction, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
+FAMILIES = (attention, contraction, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
 
 _NEVER = {
     "If": "control flow is not supported",

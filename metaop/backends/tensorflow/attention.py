@@ -36,7 +36,7 @@ def rotary_embedding(x, cos, sin, position_ids=None, *, interleaved, rotary_embe
     turned = rotary_embedding_dim or x.shape[3]
     if position_ids is not None:
         cos, sin = tf.gather(cos, position_ids, axis=0), tf.gather(sin, position_ids, axis=0)
-    head, rest = x[..., :turned], x[..., turned:]
+    head = x[..., :turned]
     if interleaved:
         cos, sin = tf.repeat(cos, 2, axis=-1), tf.repeat(sin, 2, axis=-1)
         crossed = tf.reshape(tf.stack([-head[..., 1::2], head[..., ::2]], axis=-1), head.shape)
@@ -45,4 +45,4 @@ def rotary_embedding(x, cos, sin, position_ids=None, *, interleaved, rotary_embe
         first, second = tf.split(head, 2, axis=-1)
         crossed = tf.concat([-second, first], axis=-1)
     y = head * tf.expand_dims(cos, 1) + crossed * tf.expand_dims(sin, 1)
-    return y if turned == x.shape[3] else tf.concat([y, rest], axis=-1)
+    return y if turned == x.shape[3] else tf.concat([y, x[..., turned:]], axis=-1)

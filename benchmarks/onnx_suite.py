@@ -107,15 +107,16 @@ def _widened(model: Any) -> Any:
 
 
 def _fixed(case: Any) -> Any:
-    """The model with its integer and boolean inputs, and scalars, made initializers."""
+    """The model with its integer and boolean inputs, scalars, and what Resize takes beside data, as initializers."""
     from onnx import ModelProto, numpy_helper
 
     model = ModelProto()
     model.CopyFrom(case.model)
     inputs = list(model.graph.input)
+    beside = {name for node in model.graph.node if node.op_type in ("Resize", "Upsample") for name in node.input[1:]}
     for info, given in zip(inputs, case.data_sets[0][0], strict=False):
         value = _array(given)
-        if value.ndim <= 1 and (value.dtype.kind in "iub" or value.size == 1):
+        if value.ndim <= 1 and (value.dtype.kind in "iub" or value.size == 1 or info.name in beside):
             model.graph.initializer.append(numpy_helper.from_array(value, info.name))
             model.graph.input.remove(info)
     return model

@@ -161,6 +161,7 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["lstm", "gru", "lstm_cell"], Noise(16)),
     "attention": Noise(16),
     "rotary_embedding": Noise(8),
+    "resize": Noise(16),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
@@ -305,6 +306,15 @@ EXPECTED: list[Expected] = [
         when(is_causal=True),
         check="gradient",
     ),
+    *differ(
+        "torch",
+        "resize",
+        "refused",
+        "interpolate knows two ways to place and to round coordinates, and resizes all axes after the first two",
+    ),
+    *differ(
+        "torch", "resize", "raised", "no float16 kernel with antialias on the CPU", when("float16", antialias=True)
+    ),
     # -- TensorFlow
     *differ(
         "tensorflow",
@@ -395,11 +405,27 @@ EXPECTED: list[Expected] = [
         when("float64", dilations=above_one),
         check="exact",
     ),
+    *differ(
+        "tensorflow",
+        "resize",
+        "refused",
+        "it resizes two axes, in float32, by three ways to place coordinates and one cubic kernel",
+    ),
+    *differ(
+        "tensorflow",
+        "resize",
+        "value",
+        "ResizeBicubic takes its weights from a table of 1024 places",
+        when("float32", mode="cubic", antialias=False),
+        error=2e-3,
+        check="forward gradient",
+    ),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
     ),
     *differ("tflite", "selu", "refused", "its constants are built in", when(alpha=not_default)),
+    *differ("tflite", "resize", "refused", "it resizes two axes, linearly or to the nearest, to whole sizes"),
     *differ(
         "tflite",
         "einsum",
@@ -549,7 +575,7 @@ EXPECTED: list[Expected] = [
         when("float64"),
     ),
     *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
-    *differ("onnxruntime", "rotary_embedding", "refused", "no float64 kernel", when("float64")),
+    *differ("onnxruntime", "rotary_embedding resize", "refused", "no float64 kernel", when("float64")),
     *differ("onnxruntime", "gelu", "refused", "no float64 kernel of Erf", when("float64", approximate="none")),
     *differ("onnxruntime", "where", "refused", "no kernel for booleans", when("bool")),
     *differ("onnxruntime", "scatter_add", "refused", "ScatterND does not add in float16", when("float16")),

@@ -13,6 +13,7 @@ from metaop.ops import (
     pooling,
     recurrent,
     reduction,
+    resizing,
     shapes,
 )
 from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
@@ -34,5 +35,6 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "resizing",
     "shapes",
 ]

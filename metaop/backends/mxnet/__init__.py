@@ -13,6 +13,7 @@ from metaop.backends.mxnet import (
     pooling,
     recurrent,
     reduction,
+    resizing,
 )
 from metaop.backends.mxnet.adapter import MxnetBackend
 
@@ -30,6 +31,7 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "resizing",
 ]
 
 BACKEND = MxnetBackend

@@ -13,6 +13,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     pooling,
     recurrent,
     reduction,
+    resizing,
     shapes,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend

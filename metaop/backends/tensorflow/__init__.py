@@ -40,6 +40,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     pooling,
     recurrent,
     reduction,
+    resizing,
     shapes,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402

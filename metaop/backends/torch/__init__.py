@@ -13,6 +13,7 @@ from metaop.backends.torch import (
     pooling,
     recurrent,
     reduction,
+    resizing,
     shapes,
 )
 from metaop.backends.torch.adapter import TorchBackend
@@ -31,6 +32,7 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "resizing",
     "shapes",
 ]
 

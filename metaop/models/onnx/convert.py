@@ -22,6 +22,7 @@ from metaop.models.onnx import (
     normalization,
     recurrent,
     reduction,
+    resizing,
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import TABLE, Call, Refused, fold
@@ -29,7 +30,18 @@ from metaop.models.onnx.table import TABLE, Call, Refused, fold
 __all__ = ["FAMILIES", "Converter", "convert"]
 
 #: importing them fills the table
-FAMILIES = (attention, contraction, convolution, elementwise, loss, movement, normalization, recurrent, reduction)
+FAMILIES = (
+    attention,
+    contraction,
+    convolution,
+    elementwise,
+    loss,
+    movement,
+    normalization,
+    recurrent,
+    reduction,
+    resizing,
+)
 
 _NEVER = {
     "If": "control flow is not supported",

@@ -161,7 +161,7 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["lstm", "gru", "lstm_cell"], Noise(16)),
     "attention": Noise(16),
     "rotary_embedding": Noise(8),
-    "resize": Noise(16),
+    **dict.fromkeys(["resize", "grid_sample", "affine_grid"], Noise(16)),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
@@ -314,6 +314,9 @@ EXPECTED: list[Expected] = [
     ),
     *differ(
         "torch", "resize", "raised", "no float16 kernel with antialias on the CPU", when("float16", antialias=True)
+    ),
+    *differ(
+        "torch", "affine_grid", "raised", "a single element is a constant that has no float16 kernel", when("float16")
     ),
     # -- TensorFlow
     *differ(
@@ -573,6 +576,13 @@ EXPECTED: list[Expected] = [
         "refused",
         "no float64 kernel; ONNX's function body takes the softmax in float32",
         when("float64"),
+    ),
+    *differ(
+        "onnxruntime",
+        "affine_grid",
+        "refused",
+        "AffineGrid puts a single element at -1",
+        when(size=lambda s: 1 in s[2:], align_corners=True),
     ),
     *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
     *differ("onnxruntime", "rotary_embedding resize", "refused", "no float64 kernel", when("float64")),

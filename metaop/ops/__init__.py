@@ -14,6 +14,7 @@ from metaop.ops import (
     recurrent,
     reduction,
     resizing,
+    sampling,
     shapes,
 )
 from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
@@ -36,5 +37,6 @@ __all__ = [
     "recurrent",
     "reduction",
     "resizing",
+    "sampling",
     "shapes",
 ]

@@ -14,6 +14,7 @@ from metaop.backends.mxnet import (
     recurrent,
     reduction,
     resizing,
+    sampling,
 )
 from metaop.backends.mxnet.adapter import MxnetBackend
 
@@ -32,6 +33,7 @@ __all__ = [
     "recurrent",
     "reduction",
     "resizing",
+    "sampling",
 ]
 
 BACKEND = MxnetBackend

@@ -14,6 +14,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     recurrent,
     reduction,
     resizing,
+    sampling,
     shapes,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend

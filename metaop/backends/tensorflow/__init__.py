@@ -41,6 +41,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     recurrent,
     reduction,
     resizing,
+    sampling,
     shapes,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402

@@ -14,6 +14,7 @@ from metaop.backends.torch import (
     recurrent,
     reduction,
     resizing,
+    sampling,
     shapes,
 )
 from metaop.backends.torch.adapter import TorchBackend
@@ -33,6 +34,7 @@ __all__ = [
     "recurrent",
     "reduction",
     "resizing",
+    "sampling",
     "shapes",
 ]
 

@@ -23,6 +23,7 @@ from metaop.models.onnx import (
     recurrent,
     reduction,
     resizing,
+    sampling,
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import TABLE, Call, Refused, fold
@@ -41,6 +42,7 @@ FAMILIES = (
     recurrent,
     reduction,
     resizing,
+    sampling,
 )
 
 _NEVER = {

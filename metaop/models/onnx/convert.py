@@ -24,6 +24,7 @@ from metaop.models.onnx import (
     reduction,
     resizing,
     sampling,
+    stateful,
 )
 from metaop.models.onnx.read import DTYPES, dtype_name, tensor
 from metaop.models.onnx.table import TABLE, Call, Refused, fold
@@ -43,6 +44,7 @@ FAMILIES = (
     reduction,
     resizing,
     sampling,
+    stateful,
 )
 
 _NEVER = {

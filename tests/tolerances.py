@@ -182,6 +182,9 @@ FORWARD: dict[str, Any] = {
     **dict.fromkeys(["hann_window", "hamming_window", "blackman_window", "mel_weight_matrix"], Noise(8)),
     "dequantize_linear": Ulp(2),
     "dynamic_quantize_linear": Ulp(2),
+    "attention": Noise(16),
+    "rotary_embedding": Noise(8),
+    **dict.fromkeys(["resize", "grid_sample", "affine_grid"], Noise(16)),
     **dict.fromkeys(["mse", "mae", "huber", "hinge", "smooth_l1", "log_cosh"], Noise(8)),
     **dict.fromkeys(["nll_loss", "poisson_nll", "gaussian_nll", "margin_ranking", "triplet_margin"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
@@ -284,6 +287,10 @@ def differ(
     ]
 
 
+def above_zero(number: float) -> bool:
+    return number > 0
+
+
 def above_one(sizes: Sequence[int]) -> bool:
     return any(size > 1 for size in sizes)
 
@@ -362,6 +369,15 @@ EXPECTED: list[Expected] = [
         error=1e-8,
         check="gradient",
     ),
+    *differ("torch", "attention", "refused", "scaled_dot_product_attention has no softcap", when(softcap=above_zero)),
+    *differ(
+        "torch",
+        "attention",
+        "primal",
+        "a bias that needs a gradient is served by another kernel than one that does not",
+        when(is_causal=True),
+        check="gradient",
+    ),
     *differ(
         "torch",
         "nll_loss",
@@ -372,6 +388,18 @@ EXPECTED: list[Expected] = [
     ),
     *differ("torch", "dft stft", "refused", "no float16 transforms on the CPU", when("float16")),
     *differ("torch", "conv_integer", "refused", "no integer kernel of dilated convolutions", when(dilations=(2, 1))),
+    *differ(
+        "torch",
+        "resize",
+        "refused",
+        "interpolate knows two ways to place and to round coordinates, and resizes all axes after the first two",
+    ),
+    *differ(
+        "torch", "resize", "raised", "no float16 kernel with antialias on the CPU", when("float16", antialias=True)
+    ),
+    *differ(
+        "torch", "affine_grid", "raised", "a single element is a constant that has no float16 kernel", when("float16")
+    ),
     # -- TensorFlow
     *differ("tensorflow", "gather_nd", "raised", "its kernel takes nothing from an empty tensor", when(empty=True)),
     *differ(
@@ -501,6 +529,21 @@ EXPECTED: list[Expected] = [
         when(periodic=True, size=7),
     ),
     *differ("tensorflow", "conv_integer", "refused", "strides or dilations, not both", when(dilations=(2, 1))),
+    *differ(
+        "tensorflow",
+        "resize",
+        "refused",
+        "it resizes two axes, in float32, by three ways to place coordinates and one cubic kernel",
+    ),
+    *differ(
+        "tensorflow",
+        "resize",
+        "value",
+        "ResizeBicubic takes its weights from a table of 1024 places",
+        when("float32", mode="cubic", antialias=False),
+        error=2e-3,
+        check="forward gradient",
+    ),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
@@ -513,6 +556,7 @@ EXPECTED: list[Expected] = [
         when(periodic=True, size=7),
     ),
     *differ("tflite", "selu", "refused", "its constants are built in", when(alpha=not_default)),
+    *differ("tflite", "resize", "refused", "it resizes two axes, linearly or to the nearest, to whole sizes"),
     *differ(
         "tflite",
         "einsum",
@@ -732,6 +776,22 @@ EXPECTED: list[Expected] = [
         "no float64 kernel",
         when("float64"),
     ),
+    *differ(
+        "onnxruntime",
+        "attention",
+        "refused",
+        "no float64 kernel; ONNX's function body takes the softmax in float32",
+        when("float64"),
+    ),
+    *differ(
+        "onnxruntime",
+        "affine_grid",
+        "refused",
+        "AffineGrid puts a single element at -1",
+        when(size=lambda s: 1 in s[2:], align_corners=True),
+    ),
+    *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
+    *differ("onnxruntime", "rotary_embedding resize", "refused", "no float64 kernel", when("float64")),
     *differ("onnxruntime", "gelu", "refused", "no float64 kernel of Erf", when("float64", approximate="none")),
     *differ("onnxruntime", "where bit_cast", "refused", "no kernel for booleans", when("bool")),
     *differ("onnxruntime", "celu", "refused", "ONNX's Celu is of float32 only, before opset 28", when("float16")),

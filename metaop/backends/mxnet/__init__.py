@@ -3,6 +3,7 @@
 from metaop.backends.mxnet import (
     activation,
     arithmetic,
+    attention,
     bitwise,
     contraction,
     convolution,
@@ -18,6 +19,8 @@ from metaop.backends.mxnet import (
     rectifiers,
     recurrent,
     reduction,
+    resizing,
+    sampling,
     signal,
     trigonometry,
 )
@@ -27,6 +30,7 @@ __all__ = [
     "BACKEND",
     "activation",
     "arithmetic",
+    "attention",
     "bitwise",
     "contraction",
     "convolution",
@@ -42,6 +46,8 @@ __all__ = [
     "rectifiers",
     "recurrent",
     "reduction",
+    "resizing",
+    "sampling",
     "signal",
     "trigonometry",
 ]

@@ -28,6 +28,9 @@ RUNTIME = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
 #: used here has its present meaning, so that results of different releases compare like with like; releases that do
 #: not know it get the newest that they know, and lack what came later.
 _OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 16), 19, 9), ((1, 15), 18, 8))
+#: The first ONNX Runtime with kernels for a newer opset, in which single operators are written that came with it;
+#: of opsets not listed here, the runtime itself says that it does not know them.
+_NEWER = {23: (1, 23), 24: (1, 24)}
 OLDEST_RUNTIME = _OPSETS[-1][0]
 OPSET, IR_VERSION = next((row[1:] for row in _OPSETS if row[0] <= RUNTIME), _OPSETS[-1][1:])
 
@@ -64,14 +67,16 @@ class Graph:
     """
 
     def __init__(self):
-        self.opset = OPSET
         self.nodes = []
         self.inputs = []
         self.initializers = []
         self.opset = OPSET
 
-    def require(self, opset):
-        """Write a later opset than others have, for an operator that came with it."""
+    def since(self, opset):
+        """Write the model in a newer opset than usual, for an operator that came with it."""
+        needed = _NEWER.get(opset)
+        if needed is not None and needed > RUNTIME:
+            raise NoKernel("ONNX has it from opset {} on, which came with onnxruntime {}.{}".format(opset, *needed))
         self.opset = max(self.opset, opset)
 
     def input(self, dtype, shape):
@@ -79,10 +84,6 @@ class Graph:
         value = Value("input{}".format(len(self.inputs)), dtype, tuple(shape))
         self.inputs.append(value)
         return value
-
-    def since(self, opset):
-        """Write this model in a later opset, for an operator that came with it; a runtime that is older refuses it."""
-        self.opset = max(self.opset, opset)
 
     def constant(self, value, dtype):
         """A number, a sequence or an array as an initializer."""

@@ -32,7 +32,7 @@ def scatter_nd(o, x, indices, updates, *, reduction):
 
 @bind
 def tensor_scatter(o, x, update, write_indices=None, *, axis, mode):
-    o.require(24)
+    o.since(24)
     indices = None if write_indices is None else cast(o, write_indices, to=INT64)
     return o.TensorScatter(x, update, indices, axis=axis, mode=mode)
 

@@ -16,6 +16,7 @@ from metaop.graph.program import coerce
 from metaop.models.model import Model
 from metaop.models.onnx import (
     arrangement,
+    attention,
     bitwise,
     contraction,
     control,
@@ -29,8 +30,11 @@ from metaop.models.onnx import (
     quantization,
     recurrent,
     reduction,
+    resizing,
+    sampling,
     selection,
     signal,
+    stateful,
     training,
 )
 from metaop.models.onnx.marks import is_own, load, refine
@@ -44,6 +48,7 @@ __all__ = ["FAMILIES", "Converter", "convert"]
 #: importing them fills the table
 FAMILIES = (
     arrangement,
+    attention,
     bitwise,
     contraction,
     control,
@@ -57,8 +62,11 @@ FAMILIES = (
     quantization,
     recurrent,
     reduction,
+    resizing,
+    sampling,
     selection,
     signal,
+    stateful,
     training,
 )
 

@@ -1,0 +1,23 @@
+"""Sampling."""
+
+from metaop.backends.onnxruntime.bindings import bind
+from metaop.backends.onnxruntime.graph import OPSET, RUNTIME, NoKernel
+
+if OPSET >= 20:
+
+    @bind
+    def grid_sample(o, x, grid, *, mode, padding_mode, align_corners):
+        return o.GridSample(x, grid, mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+
+    @bind
+    def affine_grid(o, theta, *, size, align_corners):
+        if align_corners and 1 in size[2:]:
+            raise NoKernel("its AffineGrid puts a single element at the border -1, not in the middle")
+        return o.AffineGrid(theta, size, align_corners=align_corners)
+
+else:
+    bind.unsupported(
+        "grid_sample",
+        "affine_grid",
+        reason="ONNX has them as they are today from opset 20 on, onnxruntime {}.{} knows less".format(*RUNTIME),
+    )

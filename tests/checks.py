@@ -24,7 +24,7 @@ from metaop.types import TensorType
 from tests import oracles, tolerances
 
 SEED = int(os.environ.get("METAOP_TEST_SEED", "0"))
-ALL_BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime")
+ALL_BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime", "jax")
 BACKENDS = tuple(filter(None, os.environ.get("METAOP_TEST_BACKENDS", "").split(","))) or ALL_BACKENDS
 OPS = tuple(REGISTRY)
 DIFFERENTIABLE = tuple(name for name, op in REGISTRY.items() if op.differentiable)

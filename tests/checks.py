@@ -103,6 +103,21 @@ def _attributes_fit(case: Case) -> bool:
     return True
 
 
+#: backends that compile each new combination of types and attributes, which takes many times longer than computing it
+COMPILED = ("jax",)
+THOROUGH = os.environ.get("METAOP_TEST_THOROUGH", "0") not in ("", "0")
+
+
+def affordable(spec: str, chosen: list[Case]) -> list[Case]:
+    """On a backend that compiles, all cases of the main dtype; of each other one the special and one ordinary case."""
+    if spec not in COMPILED or THOROUGH:
+        return chosen
+    first: dict[str, Case] = {}
+    for case in filter(ordinary, chosen):
+        first.setdefault(case.dtype, case)
+    return [c for c in chosen if c.dtype == main_dtype(c.op) or c.special or first.get(c.dtype) is c]
+
+
 def ordinary(case: Case) -> bool:
     """Neither special values nor an empty tensor."""
     return not case.special and not case.empty

@@ -55,7 +55,7 @@ NAMES = [
 ]
 
 #: packages that need more than NumPy
-FRAMEWORKS = tuple(f"metaop.backends.{name}" for name in ("torch", "tensorflow", "tflite", "onnxruntime", "mxnet"))
+FRAMEWORKS = tuple(f"metaop.backends.{name}" for name in ("torch", "tensorflow", "tflite", "onnxruntime", "jax", "mxnet"))
 OTHERS = ("metaop.cli", "metaop.__main__", "metaop.models", "metaop.testing")
 
 
@@ -101,7 +101,7 @@ def test_ops_and_backends_are_packages_and_tables() -> None:
     assert mo.ops()["conv2d"] is REGISTRY["conv2d"]
     with pytest.raises(TypeError):
         mo.ops()["mine"] = None
-    assert set(mo.backends()) >= {"numpy", "torch", "tensorflow", "onnxruntime"}
+    assert set(mo.backends()) >= {"numpy", "torch", "tensorflow", "onnxruntime", "jax"}
     row = mo.backends()["numpy"]
     assert (row.name, row.available, row.reason, bool(row)) == ("numpy", True, None, True)
     from metaop.backends import get

@@ -146,9 +146,7 @@ def _gradients(function, positions, inputs, grads):
 def _complete(outputs, grads):
     """A gradient for each output, as JAX wants it: zeros where there is none, of no size for what is not floating."""
     return tuple(
-        np.zeros(y.shape, jax.dtypes.float0)
-        if y.dtype.kind != "f"
-        else (jax.numpy.zeros_like(y) if g is None else g)
+        np.zeros(y.shape, jax.dtypes.float0) if y.dtype.kind != "f" else (jax.numpy.zeros_like(y) if g is None else g)
         for y, g in zip(outputs, grads)
     )
 

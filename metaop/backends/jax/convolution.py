@@ -35,10 +35,7 @@ def convolve_transposed(x, w, b, strides, pads, output_padding, dilations, group
     # the same, but knows neither uneven padding nor groups.
     spatial = len(strides)
     reach = [(size - 1) * dilation for size, dilation in zip(w.shape[2:], dilations)]
-    padding = [
-        (reach[i] - pads[i], reach[i] - pads[i + spatial] + output_padding[i])
-        for i in range(spatial)
-    ]
+    padding = [(reach[i] - pads[i], reach[i] - pads[i + spatial] + output_padding[i]) for i in range(spatial)]
     # [C, M/group, ...] as [M, C/group, ...].
     channels, features = w.shape[:2]
     w = jnp.reshape(w, (group, channels // group, features) + w.shape[2:])

@@ -106,6 +106,8 @@ def scatter_add(indices, updates, *, axis, size):
 
 @bind
 def pad(x, *, pads, mode, value):
+    if x.ndim == 0:
+        return x
     widths = list(zip(pads[: x.ndim], pads[x.ndim :]))
     if mode == "constant":
         return jnp.pad(x, widths, mode="constant", constant_values=value)

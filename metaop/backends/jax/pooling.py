@@ -8,7 +8,7 @@ from metaop.backends.jax.bindings import bind
 
 
 def windows(sizes, kernel, strides, pads, dilations, ceil_mode):
-    """How many windows there are along each axis, and the padding that they reach into; at the end it may be cut."""
+    """How many windows there are along each axis, and the padding that they reach into."""
     spatial = len(sizes)
     counts, padding = [], []
     for i, size in enumerate(sizes):
@@ -18,11 +18,11 @@ def windows(sizes, kernel, strides, pads, dilations, ceil_mode):
         if ceil_mode and (count - 1) * strides[i] >= size + pads[i]:
             count -= 1
         counts.append(count)
-        padding.append((pads[i], (count - 1) * strides[i] + reach - size - pads[i]))
+        padding.append((pads[i], max(0, (count - 1) * strides[i] + reach - size - pads[i])))
     return counts, padding
 
 
-def slide(function, start, x, kernel, strides, padding, dilations):
+def slide(function, start, x, kernel, strides, padding):
     return lax.reduce_window(
         x,
         np.array(start, x.dtype),
@@ -31,20 +31,27 @@ def slide(function, start, x, kernel, strides, padding, dilations):
         window_strides=(1, 1) + tuple(strides),
         padding=[(0, 0), (0, 0)] + padding,
         base_dilation=None,
-        window_dilation=(1, 1) + tuple(dilations),
+        window_dilation=None,
     )
 
 
 def max_pool(x, kernel, strides, pads, dilations, ceil_mode):
-    _, padding = windows(x.shape[2:], kernel, strides, pads, dilations, ceil_mode)
-    return slide(lax.max, -np.inf, x, kernel, strides, padding, dilations)
+    counts, padding = windows(x.shape[2:], kernel, strides, pads, dilations, ceil_mode)
+    if all(d == 1 for d in dilations):
+        return slide(lax.max, -np.inf, x, kernel, strides, padding)
+    # JAX cannot differentiate dilated windows: their elements are laid side by side, axis by axis.
+    x = jnp.pad(x, [(0, 0), (0, 0)] + padding, constant_values=-np.inf)
+    for i, count in enumerate(counts):
+        places = np.arange(count)[:, None] * strides[i] + np.arange(kernel[i])[None, :] * dilations[i]
+        x = jnp.max(jnp.take(x, places, axis=i + 2, mode="fill"), axis=i + 3)
+    return x
 
 
 def average_pool(x, kernel, strides, pads, ceil_mode, count_include_pad):
     ones = (1,) * len(kernel)
     sizes = x.shape[2:]
     counts, padding = windows(sizes, kernel, strides, pads, ones, ceil_mode)
-    sums = slide(lax.add, 0, x, kernel, strides, padding, ones)
+    sums = slide(lax.add, 0, x, kernel, strides, padding)
     return sums / members(sizes, kernel, strides, pads, counts, count_include_pad).astype(x.dtype)
 
 

@@ -573,7 +573,7 @@ EXPECTED: list[Expected] = [
         "jax",
         "depthwise_conv2d",
         "nan",
-        "XLA makes a float64 kernel of all channels, with zeros between the groups: the NaN of one gets into the others",
+        "in float64 XLA convolves all channels, with zeros between the groups: the NaN of one gets into the others",
         when("float64", special=True),
     ),
 ]

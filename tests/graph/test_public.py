@@ -55,7 +55,8 @@ NAMES = [
 ]
 
 #: packages that need more than NumPy
-FRAMEWORKS = tuple(f"metaop.backends.{name}" for name in ("torch", "tensorflow", "tflite", "onnxruntime", "jax", "mxnet"))
+NAMES_OF_FRAMEWORKS = ("torch", "tensorflow", "tflite", "onnxruntime", "jax", "mxnet")
+FRAMEWORKS = tuple(f"metaop.backends.{name}" for name in NAMES_OF_FRAMEWORKS)
 OTHERS = ("metaop.cli", "metaop.__main__", "metaop.models", "metaop.testing")
 
 

@@ -57,7 +57,7 @@ class JaxBackend(Backend):
     def hosted(self, function):
         @functools.wraps(function)
         def run(*tensors, **keywords):
-            with wide():
+            with wide(), jax.default_device(self._device):
                 return function(*tensors, **keywords)
 
         return run
@@ -81,8 +81,9 @@ class JaxBackend(Backend):
         return functools.partial(binding.function, **binding.keywords(attrs))
 
     def _compile(self, op, attrs):
-        compiled = jax.jit(self._bound(op, attrs))
-        look = BEFORE.get(op)
+        # The inputs say on which device it runs, also those of which only the shape is used.
+        compiled = jax.jit(self._bound(op, attrs), keep_unused=True)
+        look, attrs = BEFORE.get(op), dict(attrs)
 
         def run(*tensors):
             if look is not None:
@@ -93,10 +94,10 @@ class JaxBackend(Backend):
         return run
 
     def linearize(self, op, attrs, inputs, wrt):
-        smooth = tuple(i for i in wrt if inputs[i].dtype.kind == "f")
+        smooth = tuple(i for i in wrt if is_floating(inputs[i]))
 
         def make(op, attrs):
-            return jax.jit(functools.partial(_gradients, self._bound(op, attrs), smooth))
+            return jax.jit(functools.partial(_gradients, self._bound(op, attrs), smooth), keep_unused=True)
 
         outputs = self.call(op, attrs, inputs)
         # Compiled as a whole, from the inputs: what the way back does not need of the way forth is left out.
@@ -112,7 +113,7 @@ class JaxBackend(Backend):
         return outputs, pullback
 
     def linearize_segment(self, function, inputs, wrt):
-        smooth = [i for i in wrt if inputs[i].dtype.kind == "f"]
+        smooth = [i for i in wrt if is_floating(inputs[i])]
         with wide():
             outputs, back = _vjp(function, smooth, inputs)
 
@@ -124,6 +125,10 @@ class JaxBackend(Backend):
             return [found.get(i) for i in wrt]
 
         return outputs, pullback
+
+
+def is_floating(tensor):
+    return jax.numpy.issubdtype(tensor.dtype, jax.numpy.floating)
 
 
 def _vjp(function, positions, inputs):

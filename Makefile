@@ -38,7 +38,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python -m metaop.graph.stubs
-	$(BIN)/metaop ops --markdown -b numpy -b torch -b tensorflow -b tflite -b onnxruntime > docs/operators.md
+	$(BIN)/metaop ops --markdown -b numpy -b torch -b tensorflow -b tflite -b onnxruntime -b jax > docs/operators.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build *.egg-info

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime")
+BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime", "jax")
 
 
 def cases(pattern: str = "") -> list[Any]:

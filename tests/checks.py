@@ -24,7 +24,7 @@ from metaop.types import TensorType
 from tests import oracles, tolerances
 
 SEED = int(os.environ.get("METAOP_TEST_SEED", "0"))
-ALL_BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime")
+ALL_BACKENDS = ("numpy", "torch", "tensorflow", "tflite", "onnxruntime", "jax")
 BACKENDS = tuple(filter(None, os.environ.get("METAOP_TEST_BACKENDS", "").split(","))) or ALL_BACKENDS
 OPS = tuple(REGISTRY)
 DIFFERENTIABLE = tuple(name for name, op in REGISTRY.items() if op.differentiable)
@@ -110,6 +110,21 @@ def _attributes_fit(case: Case) -> bool:
     except AttributeValueError:
         return False
     return True
+
+
+#: backends that compile each new combination of types and attributes, which takes many times longer than computing it
+COMPILED = ("jax",)
+THOROUGH = os.environ.get("METAOP_TEST_THOROUGH", "0") not in ("", "0")
+
+
+def affordable(spec: str, chosen: list[Case]) -> list[Case]:
+    """On a backend that compiles, all cases of the main dtype; of each other one the special and one ordinary case."""
+    if spec not in COMPILED or THOROUGH:
+        return chosen
+    first: dict[str, Case] = {}
+    for case in filter(ordinary, chosen):
+        first.setdefault(case.dtype, case)
+    return [c for c in chosen if c.dtype == main_dtype(c.op) or c.special or first.get(c.dtype) is c]
 
 
 def ordinary(case: Case) -> bool:

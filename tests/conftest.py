@@ -1,7 +1,8 @@
 """Quiet frameworks, and one seed for every test that draws data.
 
 ``METAOP_TEST_BACKENDS=numpy,torch`` restricts the tests to some backends; otherwise every framework must be installed,
-and one that is missing fails. ``METAOP_TEST_SEED`` draws other data.
+and one that is missing fails. ``METAOP_TEST_SEED`` draws other data. ``METAOP_TEST_THOROUGH=1`` leaves out
+nothing where a backend has to compile each sample.
 """
 
 import os

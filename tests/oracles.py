@@ -35,6 +35,7 @@ def answer(
         "tensorflow": _tensorflow,
         "tflite": _tflite,
         "onnxruntime": _onnxruntime,
+        "jax": _jax,
     }[backend](op, inputs, attrs, grad, wrt)
 
 
@@ -293,6 +294,79 @@ def _onnxruntime(op, inputs, attrs, grad, wrt):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(["y"], given), None
+
+
+# -- JAX ---------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def jax_calls() -> dict[str, Callable[..., Any]]:
+    import jax
+    import jax.numpy as jnp
+
+    def batch_norm(x, scale, bias, mean, var, *, epsilon, training):
+        others = tuple(i for i in range(x.ndim) if i != 1)
+        shape = [-1 if i == 1 else 1 for i in range(x.ndim)]
+        if training:
+            mean, var = x.mean(others), x.var(others)
+        mean, var, scale, bias = (t.reshape(shape) for t in (mean, var, scale, bias))
+        return (x - mean) * jax.lax.rsqrt(var + epsilon) * scale + bias
+
+    def conv2d(x, w, b=None, *, strides, pads, dilations, group):
+        top, left, bottom, right = pads
+        y = jax.lax.conv_general_dilated(
+            x,
+            w,
+            strides,
+            [(top, bottom), (left, right)],
+            rhs_dilation=dilations,
+            feature_group_count=group,
+            precision="highest",
+        )
+        return y if b is None else y + b[:, None, None]
+
+    return {
+        "add": lambda x, y: x + y,
+        "multiply": lambda x, y: x * y,
+        "matmul": lambda x, y: jnp.matmul(x, y, precision="highest"),
+        "sigmoid": jax.nn.sigmoid,
+        "log": jnp.log,
+        "exp": jnp.exp,
+        "negative": lambda x: -x,
+        "inv": lambda x: 1 / x,
+        "div": lambda x, y: x / y,
+        "square": lambda x: x**2,
+        "transpose": lambda x, *, perm: x.transpose(perm),
+        "reshape": lambda x, *, shape: x.reshape(shape),
+        "reduce_sum": lambda x, *, axes, keepdims: x.sum(axes, keepdims=keepdims),
+        "reduce_mean": lambda x, *, axes, keepdims: x.mean(axes, keepdims=keepdims),
+        "softmax": lambda x, *, axis: jax.nn.softmax(x, axis),
+        "relu": jax.nn.relu,
+        "batch_norm": batch_norm,
+        "conv2d": conv2d,
+        "einsum": lambda *operands, equation: jnp.einsum(equation, *operands, precision="highest"),
+        "dropout": lambda x, mask=None, *, ratio, training: (
+            jnp.where(mask, x / (1 - ratio), jnp.zeros_like(x)) if training else x
+        ),
+    }
+
+
+def _jax(op, inputs, attrs, grad, wrt):
+    import jax
+
+    call = functools.partial(jax_calls()[op], **attrs)
+
+    def gradients(tensors, grad):
+        def of_these(*wanted):
+            now = dict(zip(wrt, wanted, strict=True))
+            return call(*[now.get(i, t) for i, t in enumerate(tensors)])
+
+        return jax.vjp(of_these, *[tensors[i] for i in wrt])[1](grad)
+
+    with jax.enable_x64(True):
+        y = jax.jit(call)(*inputs)
+        found = jax.jit(gradients)(list(inputs), grad) if wrt else []
+    return [np.asarray(y)], [np.asarray(g) for g in found]
 
 
 # -- NumPy -------------------------------------------------------------------------------------------------------------

@@ -883,6 +883,40 @@ EXPECTED: list[Expected] = [
     *differ("onnxruntime", "slice", "refused", "Slice takes no scalars", when(starts=())),
     *differ("onnxruntime", "pad", "refused", "Pad takes no scalars", when(pads=())),
     *differ("onnxruntime", "group_norm", "refused", "GroupNormalization fails on empty tensors", when(empty=True)),
+    # -- JAX
+    *differ(
+        "jax",
+        "div",
+        "value",
+        "XLA takes the reciprocal of a divisor before it is broadcast, and multiplies: rounded twice",
+        when("float32 float64"),
+        error=1e-6,
+    ),
+    # Not steady, for only a thorough run has it.
+    *differ("jax", "div", "value", "the same, in float16", when("float16"), error=5e-3, steady=False),
+    *differ(
+        "jax",
+        "gelu",
+        "value",
+        "0.5 * (1 + tanh) cancels in the left tail",
+        when("float32 float64", special=True, approximate="tanh"),
+        error=1e-7,
+    ),
+    *differ(
+        "jax",
+        "gelu",
+        "value",
+        "its erfc is off by 1e-13 of a value of 1e-196",
+        when("float64", special=True, approximate="none"),
+        error=1e-22,
+    ),
+    *differ(
+        "jax",
+        "depthwise_conv2d",
+        "nan",
+        "in float64 XLA convolves all channels, with zeros between the groups: the NaN of one gets into the others",
+        when("float64", special=True),
+    ),
 ]
 
 

@@ -69,6 +69,12 @@ class Backend:
         """The sum of two gradients of one tensor, by plain addition and never through a binding under test."""
         return a + b
 
+    def hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function on this backend's tensors that is not a binding of its own, as it is to be called: on its device,
+        under its settings.
+        """
+        return function
+
     # -- what the graph asks for --------------------------------------------------------------------------------------
 
     @property
@@ -148,8 +154,8 @@ class Variant(Backend):
     ) -> None:
         self.base = base
         self.name = name
-        self.forward = dict(forward)
-        self.custom = dict(gradient)
+        self.forward = {op: base.hosted(function) for op, function in forward.items()}
+        self.custom = {op: base.hosted(function) for op, function in gradient.items()}
         self.gradients = base.gradients
         self.bindings = base.bindings
         # Autodiff of a whole segment would pass by the gradients given here.
@@ -182,6 +188,9 @@ class Variant(Backend):
 
     def accumulate(self, a: Any, b: Any) -> Any:
         return self.base.accumulate(a, b)
+
+    def hosted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return self.base.hosted(function)
 
     def support(self, op: str) -> Tuple[str, Optional[str]]:
         return (self.gradient_kind(op), None) if op in self.forward else self.base.support(op)

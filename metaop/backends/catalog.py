@@ -88,6 +88,7 @@ CATALOG = {
             "onnxruntime",
             ("ort",),
         ),
+        Entry("jax", "metaop.backends.jax", "jax", ("jax",), "jax"),
         Entry("mxnet", "metaop.backends.mxnet", "mxnet", ("mxnet",), "mxnet", ("mx",), default_version="1.9.1"),
     )
 }

@@ -7,8 +7,9 @@ from metaop.ops import REGISTRY
 from tests.checks import BACKENDS, cases, collect, oracle_complaints, ordinary, report, settle
 from tests.oracles import TWENTY
 
-# NumPy is the reference itself, and its oracle computes in float64. A conversion for TFLite is slow.
-DTYPES = {"numpy": ["float64"], "tflite": ["float32"]}
+# NumPy is the reference itself, and its oracle computes in float64. A conversion for TFLite is slow, and for JAX both
+# sides are compiled.
+DTYPES = {"numpy": ["float64"], "tflite": ["float32"], "jax": ["float32"]}
 
 
 @pytest.mark.parametrize("spec", BACKENDS)

@@ -4,12 +4,22 @@ import pytest
 
 from metaop import backends
 from metaop.ops import REGISTRY
-from tests.checks import BACKENDS, DIFFERENTIABLE, cases, collect, gradient_complaints, ordinary, report, settle
+from tests.checks import (
+    BACKENDS,
+    DIFFERENTIABLE,
+    affordable,
+    cases,
+    collect,
+    gradient_complaints,
+    ordinary,
+    report,
+    settle,
+)
 
 
 def chosen_cases(spec, op, dtypes):
     """Every sample; on TFLite, which converts several operators for each, the first, a middle and the last one."""
-    found = cases(op, dtypes, special=False)
+    found = affordable(spec, cases(op, dtypes, special=False))
     if spec != "tflite":
         return found
     found = [case for case in found if ordinary(case)]

@@ -20,7 +20,7 @@ def run(capsys, *arguments):
 def test_backends(capsys):
     code, out, _ = run(capsys, "backends")
     assert code == 0
-    for name in ("numpy", "torch", "tensorflow", "tflite", "onnxruntime", "mxnet"):
+    for name in ("numpy", "torch", "tensorflow", "tflite", "onnxruntime", "jax", "mxnet"):
         assert name in out
     code, out, _ = run(capsys, "backends", "--json")
     rows = {row["name"]: row for row in json.loads(out)}
@@ -127,7 +127,7 @@ def test_the_table_in_the_docs_is_current(capsys):
     assert document.read_text(encoding="utf-8") == out, "run: make docs"
 
 
-IN_PROCESS = ["numpy", "torch", "tensorflow", "tflite", "onnxruntime"]
+IN_PROCESS = ["numpy", "torch", "tensorflow", "tflite", "onnxruntime", "jax"]
 
 
 def test_the_type_stub_is_current():

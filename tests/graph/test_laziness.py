@@ -123,7 +123,7 @@ import metaop as mo
 os.environ["METAOP_HOME"] = {str(tmp_path)!r}
 rows = mo.backends()
 assert rows["numpy"].available
-for name in ("torch", "tensorflow", "onnxruntime"):
+for name in ("torch", "tensorflow", "onnxruntime", "jax"):
     try:
         mo.Session(name)
     except mo.errors.MissingFrameworkError as error:

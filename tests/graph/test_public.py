@@ -61,7 +61,8 @@ NAMES = [
 ]
 
 #: packages that need more than NumPy
-FRAMEWORKS = tuple(f"metaop.backends.{name}" for name in ("torch", "tensorflow", "tflite", "onnxruntime", "mxnet"))
+NAMES_OF_FRAMEWORKS = ("torch", "tensorflow", "tflite", "onnxruntime", "jax", "mxnet")
+FRAMEWORKS = tuple(f"metaop.backends.{name}" for name in NAMES_OF_FRAMEWORKS)
 OTHERS = ("metaop.cli", "metaop.__main__", "metaop.models", "metaop.testing")
 
 
@@ -107,7 +108,7 @@ def test_ops_and_backends_are_packages_and_tables() -> None:
     assert mo.ops()["conv2d"] is REGISTRY["conv2d"]
     with pytest.raises(TypeError):
         mo.ops()["mine"] = None
-    assert set(mo.backends()) >= {"numpy", "torch", "tensorflow", "onnxruntime"}
+    assert set(mo.backends()) >= {"numpy", "torch", "tensorflow", "onnxruntime", "jax"}
     row = mo.backends()["numpy"]
     assert (row.name, row.available, row.reason, bool(row)) == ("numpy", True, None, True)
     from metaop.backends import get

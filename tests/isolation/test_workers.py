@@ -27,7 +27,7 @@ def chain(*ops):
     return x, node
 
 
-@pytest.mark.parametrize("name", ["numpy", "torch", "onnxruntime"])
+@pytest.mark.parametrize("name", ["numpy", "torch", "onnxruntime", "jax"])
 def test_same_bits_as_in_process(name):
     backend = isolated(f"metaop.backends.{name}")
     if name == "torch":

@@ -63,6 +63,8 @@ RECIPES = (
     ),
     Recipe("onnxruntime", "1.15", "1.19", ("3.11", "3.10", "3.9"), ("onnxruntime=={version}", "onnx<1.17", "numpy<2")),
     Recipe("onnxruntime", "1.19", None, _NEW, ("onnxruntime=={version}", "onnx>=1.16", "numpy")),
+    Recipe("jax", "0.4.30", "0.5", ("3.11", "3.10", "3.12"), ("jax=={version}", "jaxlib=={version}", "numpy<2.3")),
+    Recipe("jax", "0.5", None, ("3.11", "3.12", "3.13"), ("jax=={version}", "jaxlib=={version}", "numpy")),
     Recipe("numpy", "1.16", "1.22", ("3.7", "3.8", "3.9"), ("numpy=={version}",)),
     Recipe("numpy", "1.22", None, _NEW, ("numpy=={version}",)),
 )

@@ -1,0 +1,11 @@
+"""Indices that do not exist: JAX answers them with NaN, or with the nearest element, and never with an error."""
+
+import numpy as np
+
+
+def within(what, indices, low, high):
+    """Raise where an index is not from ``low`` up to below ``high``."""
+    found = np.asarray(indices)
+    wrong = found[(found < low) | (found >= high)]
+    if wrong.size:
+        raise IndexError("{} has {}; accepted: {} to {}".format(what, wrong.flat[0], low, high - 1))

@@ -1,0 +1,41 @@
+"""JAX's reductions and running sums. JAX sums and multiplies small integers in wider ones unless told the dtype."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from metaop.backends.jax.bindings import bind
+
+AXES = {"axes": "axis", "keepdims": "keepdims"}
+POSITION = {"axis": "axis", "keepdims": "keepdims"}
+
+bind.rename(
+    {
+        "reduce_mean": (jnp.mean, AXES),
+        "reduce_max": (jnp.max, AXES),
+        "reduce_min": (jnp.min, AXES),
+        "argmax": (jnp.argmax, POSITION),
+        "argmin": (jnp.argmin, POSITION),
+    }
+)
+
+
+@bind
+def reduce_sum(x, *, axes, keepdims):
+    return jnp.sum(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
+
+
+@bind
+def reduce_prod(x, *, axes, keepdims):
+    return jnp.prod(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
+
+
+@bind
+def cumsum(x, *, axis, exclusive, reverse):
+    axis = axis % x.ndim
+    if exclusive:
+        # One step late: the first is nothing, and the last is left out.
+        size = x.shape[axis]
+        shift = [(0, 0, 0)] * x.ndim
+        shift[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+        x = lax.pad(x, jnp.zeros((), x.dtype), shift) if size else x
+    return lax.cumsum(x, axis=axis, reverse=reverse)

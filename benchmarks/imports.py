@@ -2,8 +2,8 @@
 
 Time and memory of ``mo.from_onnx`` beside those of ``onnx.load`` and one pass over the weights, for files of 100 MB in
 one large tensor and in many. Every measurement has a process of its own, all modules loaded and the file in the page
-cache; the best of several counts. Memory is the peak above what the process had before, as a multiple of the file. Aims:
-time <= 2x, memory <= 2.2x.
+cache; the best of several counts. Memory is the peak above what the process had before, as a multiple of the file.
+Aims: time <= 2x, memory <= 2.2x.
 """
 
 from __future__ import annotations

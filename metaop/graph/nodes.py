@@ -19,6 +19,8 @@ from metaop.errors import DtypeError, ShapeError, UsageError
 from metaop.types import Shape, TensorType, as_dtype, as_shape, is_floating
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from metaop.ops import MetaOp
 
 __all__ = ["Constant", "Node", "Operator", "Placeholder", "RandomData", "Result", "Variable"]
@@ -232,6 +234,14 @@ class Stored(Node):
         super().__init__(kind, TensorType(array.dtype, array.shape), name)
         self._value = array
 
+    @classmethod
+    def owning(cls, array: np.ndarray, name: str) -> Self:
+        """A node around an array that nobody else holds, and that is therefore not copied."""
+        node = cls.__new__(cls)
+        Node.__init__(node, cls.__name__.lower(), TensorType(as_dtype(array.dtype), array.shape), name)
+        node._value = array
+        return node
+
     @property
     def value(self) -> np.ndarray:
         """The value, as a read-only view."""
@@ -287,6 +297,12 @@ class Constant(Stored):
         super().__init__("constant", value, dtype, name)
         #: whether the dtype is still open: a Python number beside a tensor whose dtype comes with the data
         self.weak = False
+
+    @classmethod
+    def owning(cls, array: np.ndarray, name: str) -> Self:
+        node = super().owning(array, name)
+        node.weak = False
+        return node
 
 
 def weak_constant(value: bool | int | float) -> Constant:

@@ -352,7 +352,9 @@ def main(folder: Path, first: int, count: int) -> None:
         strange = [p for p in opened if not os.path.realpath(p).startswith(home + os.sep) and not p.endswith(".py")]
         line = {"seed": seed, "done": done, "status": status, "why": why[:300], "opened": strange}
         print(json.dumps({**line, "seconds": time.monotonic() - start}), flush=True)
-    print(json.dumps({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}), flush=True)
+    # Not what getrusage says, which counts the process that this one was forked from.
+    status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    print(json.dumps({"peak": 1024 * next(int(s.split()[1]) for s in status if s.startswith("VmHWM"))}), flush=True)
 
 
 if __name__ == "__main__":

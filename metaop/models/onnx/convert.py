@@ -39,7 +39,7 @@ from metaop.models.onnx import (
 )
 from metaop.models.onnx.marks import is_own, load, refine
 from metaop.models.onnx.order import MOST_NESTED, needed_by, ordered
-from metaop.models.onnx.read import DTYPES, dtype_name, tensor
+from metaop.models.onnx.read import DTYPES, Weights, dtype_name, tensor
 from metaop.models.onnx.table import FOLD_BYTES, TABLE, Call, Refused
 from metaop.types import TensorType, as_shape, is_floating
 
@@ -79,13 +79,13 @@ _NEVER = {
 def convert(
     model: onnx.ModelProto,
     folder: Path | None,
-    initializers: Any = None,
+    weights: Weights | None = None,
     constants: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Any] | None = None,
 ) -> Model:
     """The model as a graph, or one error that lists all that cannot be expressed."""
-    weights = model.graph.initializer if initializers is None else initializers
-    return Converter(model, folder, weights, constants or {}, shapes or {}).model()
+    stored = weights or Weights(model.graph.initializer, [], None)
+    return Converter(model, folder, stored, constants or {}, shapes or {}).model()
 
 
 class Converter:
@@ -95,14 +95,14 @@ class Converter:
         self,
         model: onnx.ModelProto,
         folder: Path | None,
-        initializers: Any,
+        weights: Weights,
         constants: Mapping[str, Any],
         shapes: Mapping[str, Any],
     ) -> None:
         self.constants = dict(constants)
         self.shapes = dict(shapes)
         self.graph = model.graph
-        self.initializers = initializers
+        self.weights = weights
         self.folder = folder
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
         self.nodes: dict[str, Node] = {}
@@ -155,13 +155,13 @@ class Converter:
         return Model(inputs, outputs, self.graph.name or "model")
 
     def _leaves(self) -> list[Placeholder]:
-        for proto in self.initializers:
+        for proto, raw in self.weights:
             if not proto.name:
                 raise ModelError("an initializer of the model has no name")
             if proto.name in self.nodes:
                 raise ModelError(f"the model has two initializers named {proto.name!r}")
-            array = self.tensor(proto, f"initializer {proto.name!r}")
-            self.nodes[proto.name] = (Variable if is_floating(array.dtype) else Constant)(array, name=proto.name)
+            array = tensor(proto, f"initializer {proto.name!r}", self.folder, raw)
+            self.nodes[proto.name] = (Variable if is_floating(array.dtype) else Constant).owning(array, proto.name)
             self.names.add(proto.name)
         inputs = []
         seen: set[str] = set()

@@ -7,8 +7,9 @@ external data is read inside the model's own folder only.
 from __future__ import annotations
 
 import math
+import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from onnx import TensorProto, inliner
 from metaop.errors import ModelError
 from metaop.models.onnx.marks import is_own
 from metaop.models.onnx.order import MOST_NESTED, subgraphs
+from metaop.models.onnx.skim import Span, skim
 
-__all__ = ["DTYPES", "OLDEST_OPSET", "dtype_name", "read", "tensor"]
+__all__ = ["DTYPES", "OLDEST_OPSET", "Weights", "dtype_name", "read", "tensor"]
 
 OLDEST_OPSET = 7
 #: how many nodes a model may have once its functions are inlined
@@ -56,33 +58,36 @@ def dtype_name(number: int) -> str:
     return TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else f"number {number}"
 
 
-def read(source: Any) -> tuple[onnx.ModelProto, Path | None, Any]:
-    """The model, checked as a whole and with its functions inlined; the folder that its external data is in; and its
-    initializers.
+def read(source: Any) -> tuple[onnx.ModelProto, Path | None, Weights]:
+    """The model, checked as a whole and with its functions inlined; the folder that its external data is in; and what
+    it stores.
     """
-    folder = None
+    folder, weights = None, None
     if isinstance(source, onnx.ModelProto):
         model = source
     else:
         if isinstance(source, bytes | bytearray | memoryview):
-            content = bytes(source)
+            content = bytes(source) if isinstance(source, memoryview) else source
+            model, weights = _parsed(content, content)
         elif isinstance(source, str | os.PathLike):
             path = Path(source)
             try:
-                content = path.read_bytes()
+                with open(path, "rb") as file:
+                    if os.path.getsize(path):
+                        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                            model, weights = _parsed(mapped, path)
+                    else:
+                        model = onnx.ModelProto()
             except (OSError, ValueError) as error:
+                if isinstance(error, ModelError):
+                    raise
                 reason = getattr(error, "strerror", None) or error
                 raise ModelError(f"the model {str(path)!r} cannot be read: {reason}") from None
             folder = path.parent
         else:
             raise ModelError(f"from_onnx takes a path, bytes or an onnx.ModelProto; got {type(source).__name__}")
-        model = onnx.ModelProto()
-        try:
-            model.ParseFromString(content)
-        except (DecodeError, RecursionError, ValueError):
-            raise ModelError("this is not an ONNX model, or a damaged one: its bytes cannot be decoded") from None
     _check(model)
-    weights = model.graph.initializer
+    weights = weights or Weights(model.graph.initializer, [], None)
     if model.graph.sparse_initializer:
         raise ModelError("the model has sparse initializers, which are not supported")
     if model.functions:
@@ -90,8 +95,57 @@ def read(source: Any) -> tuple[onnx.ModelProto, Path | None, Any]:
     return model, folder, weights
 
 
+class Weights:
+    """The initializers of a model. The data of large ones is not in the message but where ``spans`` say."""
+
+    def __init__(self, protos: Any, spans: Sequence[Span | None], source: Any) -> None:
+        self.protos = protos
+        self.spans = spans
+        self.source = source
+
+    def __iter__(self) -> Iterator[tuple[TensorProto, np.ndarray | None]]:
+        """Each with the bytes that are its data, or ``None`` where it holds them itself."""
+        for index, proto in enumerate(self.protos):
+            span = self.spans[index] if self.spans else None
+            yield proto, None if span is None else self._bytes(*span)
+
+    def _bytes(self, begin: int, end: int) -> np.ndarray:
+        if not isinstance(self.source, Path):
+            return np.frombuffer(self.source, np.uint8, end - begin, begin).copy()
+        try:
+            found = np.fromfile(self.source, np.uint8, end - begin, offset=begin)
+        except OSError as error:
+            raise ModelError(f"the model {str(self.source)!r} cannot be read: {error.strerror}") from None
+        if found.size < end - begin:
+            raise ModelError(f"the model {str(self.source)!r} became shorter while it was read")
+        return found
+
+
+def _parsed(content: Any, source: Any) -> tuple[onnx.ModelProto, Weights]:
+    """The message without the data of large tensors, and these."""
+    skimmed = skim(content)
+    spans: list[Span | None] = []
+    # What protobuf gets is bytes in any case.
+    text, spans = skimmed if skimmed is not None else (bytes(content), [])
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(text)
+    except (DecodeError, RecursionError, ValueError):
+        raise ModelError("this is not an ONNX model, or a damaged one: its bytes cannot be decoded") from None
+    if spans and len(spans) != len(model.graph.initializer):
+        raise ModelError("this is not an ONNX model, or a damaged one: its initializers cannot be told apart")
+    return model, Weights(model.graph.initializer, spans, source)
+
+
 def _check_text(message: Any) -> None:
     """Names that are not UTF-8 would come as bytes."""
+    if isinstance(message, TensorProto):  # whose data would be copied to be passed over
+        texts = [("name", message.name), ("doc_string", message.doc_string)]
+        texts += [("external_data", text) for e in message.external_data for text in (e.key, e.value)]
+        for name, text in texts:
+            if isinstance(text, bytes):
+                raise ModelError(f"the file is damaged: a {name} is no text ({text[:40]!r})")
+        return
     for field, value in message.ListFields():
         if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
             continue
@@ -184,8 +238,10 @@ def _brief(error: Exception) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def tensor(proto: TensorProto, what: str, folder: Path | None) -> np.ndarray:
-    """The array that a ``TensorProto`` holds."""
+def tensor(proto: TensorProto, what: str, folder: Path | None, raw: np.ndarray | None = None) -> np.ndarray:
+    """The array that a ``TensorProto`` holds, or would if its bytes ``raw`` had not been read already; nobody else
+    holds it.
+    """
     dtype = DTYPES.get(proto.data_type)
     if dtype is None:
         raise ModelError(f"{what} has elements of type {dtype_name(proto.data_type)}, which metaop does not have")
@@ -196,14 +252,15 @@ def tensor(proto: TensorProto, what: str, folder: Path | None) -> np.ndarray:
         raise ModelError(f"{what} is stored in segments, which nothing writes and metaop does not read")
     count = math.prod(shape)
     if proto.data_location == TensorProto.EXTERNAL:
-        values = np.frombuffer(_external(proto, count * dtype.itemsize, what, folder), _stored(dtype))
-    elif proto.HasField("raw_data"):
-        if len(proto.raw_data) != count * dtype.itemsize:
+        values = _external(proto, count * dtype.itemsize, what, folder).view(_stored(dtype))
+    elif raw is not None or proto.HasField("raw_data"):
+        found = np.frombuffer(proto.raw_data, np.uint8).copy() if raw is None else raw
+        if found.size != count * dtype.itemsize:
             raise ModelError(
                 f"{what} of shape {shape} and dtype {dtype.name} needs {count * dtype.itemsize} bytes; "
-                f"the file has {len(proto.raw_data)}"
+                f"the file has {found.size}"
             )
-        values = np.frombuffer(proto.raw_data, _stored(dtype))
+        values = found.view(_stored(dtype))
     else:
         field = getattr(proto, _FIELDS.get(proto.data_type, "int32_data"))
         if len(field) != count:
@@ -225,7 +282,7 @@ def _stored(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("<")
 
 
-def _external(proto: TensorProto, size: int, what: str, folder: Path | None) -> bytes:
+def _external(proto: TensorProto, size: int, what: str, folder: Path | None) -> np.ndarray:
     if folder is None:
         raise ModelError(f"{what} is stored in another file: give the model's path, not its content")
     entries = {entry.key: entry.value for entry in proto.external_data}
@@ -256,11 +313,9 @@ def _external(proto: TensorProto, size: int, what: str, folder: Path | None) -> 
     if offset + size > os.path.getsize(path):
         raise ModelError(f"{what} is stored in {location!r}, which ends before byte {offset + size}")
     try:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            content = file.read(size)
+        content = np.fromfile(path, np.uint8, size, offset=offset)
     except OSError as error:
         raise ModelError(f"{what} is stored in {location!r}, which cannot be read: {error.strerror}") from None
-    if len(content) != size:
+    if content.size != size:
         raise ModelError(f"{what} is stored in {location!r}, which ends too early")
     return content

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from metaop.backends import Backend
-from metaop.errors import FrameworkError, InternalError, MetaopError, UserError
+from metaop.errors import FrameworkError, InternalError, MetaopError, UnsupportedOpError, UserError
 from metaop.graph.nodes import Node, Operator
 from metaop.graph.order import predecessors
 from metaop.graph.program import Program, Value, value_of
@@ -302,6 +302,9 @@ def explain(error: Exception, node: Operator | None, backend: str | None) -> Met
         return error.locate(place, node.name, node.op.name, backend)
     if isinstance(error, UserError):
         return type(error)(f"{place}: {error}")
+    if isinstance(error, NotImplementedError):
+        # The framework's own refusal: PyTorch's for a dtype that it has no kernel for.
+        return UnsupportedOpError(f"{place}: {error}")
     detail = str(error).strip() or "no message"
     return FrameworkError(
         f"{place} failed: {getattr(error, 'kind', type(error).__name__)}: {detail}",

@@ -613,3 +613,10 @@ def test_messages_stay_on_one_line() -> None:
         mo.Session().run(x + np.ones(3), {x: np.ones((4, 4))})
     assert "\n" not in str(caught.value)
     assert inspect.cleandoc(str(caught.value)) == str(caught.value)
+
+
+def test_a_framework_that_says_it_is_not_implemented_refuses() -> None:
+    """PyTorch adds no uint16; no binding says so, for asking before each call would cost every addition."""
+    x = mo.Placeholder(shape=(2,), dtype="uint16", name="x")
+    with mo.Session("torch") as session, pytest.raises(errors.UnsupportedOpError, match=r"node 'sum'.*not implemented"):
+        session.run(mo.add(x, x, name="sum"), {x: np.ones(2, "uint16")})

@@ -5,8 +5,7 @@ Arguments are given by position where they can be: PyTorch takes a tenth longer 
 
 import torch
 
-from metaop.backends.torch.bindings import bind, where_kernels_exist
-from metaop.errors import UnsupportedOpError
+from metaop.backends.torch.bindings import bind, refuse_if_no_kernel, where_kernels_exist
 
 
 def position(find, x, axis, keepdims, last):
@@ -47,25 +46,26 @@ def reduce_mean(x, *, axes, keepdims):
     return torch.mean(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
 
 
-def extreme(find, x, axes, keepdims):
+@bind
+def reduce_max(x, *, axes, keepdims):
     if axes == ():
         return x
-    axes = tuple(range(x.dim())) if axes is None else axes
-    if 0 in x.shape and any(x.shape[axis] == 0 for axis in axes):
-        raise UnsupportedOpError("torch: amax and amin reduce no axis that has nothing on it")
-    return find(x, axes, keepdims)
+    try:
+        return torch.amax(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
+    except (IndexError, RuntimeError) as error:
+        refuse_if_no_kernel(error)
+        raise
 
 
 @bind
-@where_kernels_exist
-def reduce_max(x, *, axes, keepdims):
-    return extreme(torch.amax, x, axes, keepdims)
-
-
-@bind
-@where_kernels_exist
 def reduce_min(x, *, axes, keepdims):
-    return extreme(torch.amin, x, axes, keepdims)
+    if axes == ():
+        return x
+    try:
+        return torch.amin(x, tuple(range(x.dim())) if axes is None else axes, keepdims)
+    except (IndexError, RuntimeError) as error:
+        refuse_if_no_kernel(error)
+        raise
 
 
 @bind

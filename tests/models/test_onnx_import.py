@@ -154,7 +154,7 @@ def test_local_functions_are_inlined() -> None:
 def test_all_refusals_are_told_at_once() -> None:
     nodes = [
         node("Relu", ["x"], ["a"]),
-        node("NonZero", ["a"], ["b"], name="first"),
+        node("SequenceLength", ["a"], ["b"], name="first"),
         node("Cast", ["b"], ["c"], to=TensorProto.FLOAT),
         helper.make_node("Fancy", ["x"], ["d"], "second", domain="com.example"),
         node("Softmax", ["x"], ["e"], name="third", axis=7),

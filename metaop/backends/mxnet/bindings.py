@@ -43,6 +43,12 @@ def refuse_empty(what, *tensors):
         raise UnsupportedOpError("mxnet {}: {} of an empty tensor ends the process".format(mx.__version__, what))
 
 
+def take_no_empty(what, *tensors):
+    """Refuse an empty tensor where MXNet does so too, in the middle of things and without saying why."""
+    if any(tensor.size == 0 for tensor in tensors):
+        raise UnsupportedOpError("mxnet {}: {} takes no empty tensors".format(mx.__version__, what))
+
+
 def product(sizes):
     """The number of elements of a shape."""
     count = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metaop.models.onnx.scalars import scalar
-from metaop.models.onnx.table import Call, Refused, direct, onnx_op
+from metaop.models.onnx.table import FOLD_BYTES, Call, Refused, direct, onnx_op
 
 direct("SpaceToDepth", "space_to_depth", blocksize=0, mode="DCR")
 direct("DepthToSpace", "depth_to_space", blocksize=0, mode="DCR")
@@ -31,4 +31,8 @@ def range_(call: Call) -> Any:
     dtype = call.input(0).dtype
     if dtype is None or None in (limit, delta):
         raise Refused("its three inputs, and their dtype, must be known")
+    if all(isinstance(v, int | float) for v in (start, limit, delta)) and delta:
+        count = (limit - start) / delta
+        if not count * dtype.itemsize <= FOLD_BYTES:
+            raise Refused("it is too long")
     return call.make("range", start=start, limit=limit, delta=delta, dtype=dtype)

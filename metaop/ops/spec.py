@@ -335,6 +335,8 @@ class MetaOp:
     @functools.cached_property
     def _output_dtypes(self) -> tuple[np.dtype | None, ...]:
         """The dtype of each output, as the first sample shows it; ``None`` where it is that of the main tensors."""
+        if not self.params:  # an attribute says it
+            return (None,) * len(self.outputs or ())
         sample = next(s for s in self.all_samples() if not s.special)
         found = []
         for main in sorted(self.dtypes, key=lambda d: (d.kind != "f", d.itemsize))[:2]:

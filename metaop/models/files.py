@@ -15,11 +15,11 @@ from metaop.models.model import Model
 
 __all__ = ["KINDS", "open_model", "random_feeds", "read_feeds"]
 
-KINDS = ".onnx or .metaop"
+KINDS = ".onnx, .metaop, .pt2, .keras or a SavedModel folder"
 
 
 def open_model(path: str | os.PathLike[str]) -> Model:
-    """The model in a file: ``.onnx`` or ``.metaop``.
+    """The model in a file or folder: ``.onnx``, ``.metaop``, ``.pt2``, ``.keras`` or a SavedModel.
 
     >>> open_model("no/such.onnx")
     Traceback (most recent call last):
@@ -29,6 +29,12 @@ def open_model(path: str | os.PathLike[str]) -> Model:
     found = Path(path)
     if not found.exists():
         raise ModelError(f"the model {str(path)!r} does not exist")
+    if found.is_dir():
+        if not (found / "saved_model.pb").is_file():
+            raise ModelError(f"the folder {str(path)!r} is no SavedModel: it has no saved_model.pb in it")
+        from metaop.models.tensorflow import from_saved_model
+
+        return from_saved_model(found)
     suffix = found.suffix.lower()
     if suffix == ".onnx":
         from metaop.models.onnx import from_onnx
@@ -38,6 +44,14 @@ def open_model(path: str | os.PathLike[str]) -> Model:
         from metaop.models.store import load
 
         return load(found)
+    if suffix == ".keras":
+        from metaop.models.tensorflow import from_keras
+
+        return from_keras(found)
+    if suffix == ".pt2":
+        from metaop.models.torch import from_torch
+
+        return from_torch(found)
     raise ModelError(f"{str(path)!r} is no kind of model that metaop reads: {KINDS}")
 
 

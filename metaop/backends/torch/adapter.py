@@ -7,6 +7,9 @@ from metaop.backends.base import Backend, as_tuple
 from metaop.backends.torch.bindings import bind
 from metaop.errors import DeviceError
 
+#: operators that no tensors go into
+MAKERS = frozenset(["hann_window", "hamming_window", "blackman_window"])
+
 
 class TorchBackend(Backend):
     """Tensors are ``torch.Tensor``; gradients are native."""
@@ -28,6 +31,13 @@ class TorchBackend(Backend):
         except (RuntimeError, AssertionError) as error:
             raise DeviceError("torch has no device {!r} here: {}".format(self.device, error)) from error
         self._device = torch.device(self.device)
+
+    def prepare(self, op, attrs, types):
+        function, keywords = super().prepare(op, attrs, types)
+        if self._device is None or op not in MAKERS:
+            return function, keywords
+        # Where tensors go in they say what device the result is on; a binding without any does not know.
+        return lambda **given: function(**given).to(self._device), keywords
 
     def from_numpy(self, array):
         if array.dtype.kind == "V":  # bfloat16, which is no dtype of NumPy's own

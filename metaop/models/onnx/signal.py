@@ -10,14 +10,17 @@ from metaop.models.onnx.read import DTYPES, dtype_name
 from metaop.models.onnx.table import Call, Refused, onnx_op
 
 
-def _one(call: Call, index: int, default: int | None = None) -> int | None:
-    """A scalar given as a tensor."""
+def _one(call: Call, index: int, default: Any = None) -> Any:
+    """A number given as a tensor: as a Python number, or as the node that computes it."""
     if not call.has(index):
         return default
-    value = call.constant(index)
-    if value.size != 1 or value.dtype.kind not in "iu":
-        raise Refused(f"input {index} must be one integer")
-    return int(value.reshape(()))
+    node = call.input(index)
+    value = call.converter.value(node)
+    if value is not None and value.size == 1:
+        return value.reshape(()).item()
+    if value is not None or any(size not in (1, None) for size in node.shape or ()):
+        raise Refused(f"input {index} must be one number; got {node.type}")
+    return node if node.shape == () else call.part(f"input_{index}", "reshape", node, shape=())
 
 
 def _dtype(call: Call) -> np.dtype:
@@ -62,12 +65,6 @@ for _name, _op in {
 
 @onnx_op("MelWeightMatrix", since=17)
 def mel_weight_matrix(call: Call) -> Any:
-    names = ("num_mel_bins", "dft_length", "sample_rate")
-    whole = {name: _one(call, index) for index, name in enumerate(names)}
-    edges = {}
-    for index, name in ((3, "lower_edge_hertz"), (4, "upper_edge_hertz")):
-        value = call.constant(index)
-        if value.size != 1:
-            raise Refused(f"{name} must be one number")
-        edges[name] = float(value.reshape(()))
-    return call.make("mel_weight_matrix", **whole, **edges, output_datatype=_dtype(call))
+    names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    given = {name: _one(call, index) for index, name in enumerate(names)}
+    return call.make("mel_weight_matrix", **given, output_datatype=_dtype(call))

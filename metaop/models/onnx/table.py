@@ -47,7 +47,10 @@ TABLE: dict[str, list[Entry]] = {}
 
 
 def onnx_op(*names: str, since: int = 1, until: int = NEWEST) -> Callable[[Mapping], Mapping]:
-    """Register a mapping for ONNX operators, for opsets ``since`` to ``until``."""
+    """Register a mapping for ONNX operators, for opsets ``since`` to ``until``.
+
+    Those of another domain than ONNX's main one have it before their names: ``ai.onnx.preview.training.Adam``.
+    """
 
     def register(function: Mapping) -> Mapping:
         for name in names:

@@ -72,12 +72,14 @@ class ResNet(nn.Module):
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, 2, padding=1)
         channels = width
+        stages = []
         for stage, depth in enumerate(depths):
             blocks = []
             for i in range(depth):
                 blocks.append(block(channels, width << stage, 2 if stage and not i else 1))
                 channels = (width << stage) * block.expansion
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
+            stages.append(nn.Sequential(*blocks))
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(channels, classes)
 
@@ -134,18 +136,18 @@ class UNet(nn.Module):
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__()
-        self.down1 = self.double(3, width)
-        self.down2 = self.double(width, width * 2)
-        self.bottom = self.double(width * 2, width * 4)
+        self.down1 = self.twice(3, width)
+        self.down2 = self.twice(width, width * 2)
+        self.bottom = self.twice(width * 2, width * 4)
         self.pool = nn.MaxPool2d(2)
         self.up2 = nn.ConvTranspose2d(width * 4, width * 2, 2, 2)
-        self.merge2 = self.double(width * 4, width * 2)
+        self.merge2 = self.twice(width * 4, width * 2)
         self.up1 = nn.Upsample(scale_factor=2, mode="nearest")
-        self.merge1 = self.double(width * 3, width)
+        self.merge1 = self.twice(width * 3, width)
         self.head = nn.Conv2d(width, classes, 1)
 
     @staticmethod
-    def double(inputs: int, outputs: int) -> nn.Module:
+    def twice(inputs: int, outputs: int) -> nn.Module:
         layers: list[nn.Module] = []
         for channels in (inputs, outputs):
             layers += [nn.Conv2d(channels, outputs, 3, padding="same"), nn.GroupNorm(2, outputs), nn.LeakyReLU(0.1)]
@@ -270,6 +272,8 @@ class BertLayer(nn.Module):
 
 class Bert(nn.Module):
     """Returns its hidden states and what the first of them says of the whole, by name."""
+
+    position_ids: Tensor
 
     def __init__(self, words: int, length: int, width: int, heads: int, layers: int) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -127,6 +127,8 @@ class Converter:
             found = self._node(result) if isinstance(result, torch.fx.Node) else None
             if not isinstance(found, Node):
                 raise ModelError(f"the output {name!r} of {self.name} is {result!r}, which is not a tensor")
+            if name in outputs:
+                raise ModelError(f"two outputs of {self.name} are named {name!r}")
             outputs[name] = found
         if not outputs:
             raise ModelError(f"{self.name} returns no tensors")
@@ -140,8 +142,11 @@ class Converter:
         for value, spec in zip(output.args[0], specs, strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
                 kept.append(value)
-            elif spec.kind == OutputKind.USER_INPUT_MUTATION:
-                raise ModelError(f"{self.name} writes into its input {spec.target!r}, which a graph cannot do")
+            elif spec.kind != OutputKind.BUFFER_MUTATION:
+                raise ModelError(
+                    f"{self.name} has the effect {spec.kind.name} on {spec.target!r}; only new values of buffers are "
+                    "left out, for a graph writes into nothing"
+                )
         return kept
 
     def _leaves(self, live: set[torch.fx.Node]) -> list[Placeholder]:
@@ -200,7 +205,7 @@ class Converter:
             numpy_dtype(tensor.dtype)
         except Refused as why:
             raise ModelError(f"{name!r}: {why}") from None
-        return kind(tensor.detach().cpu().numpy(), name=self.unique(name))  # type: ignore[no-any-return]
+        return kind(tensor.detach().cpu().numpy(), name=self.unique(name))
 
     # -- one operator -------------------------------------------------------------------------------------------------
 
@@ -269,14 +274,15 @@ class Converter:
             if node not in self._folded:
                 raise Refused(f"{node.name!r} is not a tensor")
             self.nodes[node] = self._stored(Constant, self._folded[node], node.name)
-        return self.nodes[node]  # type: ignore[no-any-return]
+        return self.nodes[node]
 
     def _item(self, node: torch.fx.Node) -> None:
-        source, index = node.args
+        source: Any = node.args[0]
+        index = node.args[1]
         if source in self._folded:
-            self._folded[node] = self._folded[source][index]  # type: ignore[index]
+            self._folded[node] = self._folded[source][index]
             return
-        results = self.nodes[source]  # type: ignore[index]
+        results = self.nodes[source]
         results = results if isinstance(results, tuple) else (results,)
         if not isinstance(index, int) or index >= len(results) or results[index] is None:
             raise Refused(f"its output {index} is not supported")
@@ -310,7 +316,7 @@ class Converter:
             return False
         if torch.Tag.nondeterministic_seeded in target.tags:
             raise Refused("it draws random numbers while it runs; make them an input of the model")
-        known = node.meta.get("val")
+        known: Any = node.meta.get("val")
         tensors = known if isinstance(known, list | tuple) else [known]
         return all(isinstance(t, torch.Tensor) and all(isinstance(s, int) for s in t.shape) for t in tensors) and (
             sum(t.numel() * t.element_size() for t in tensors) <= FOLD_BYTES

@@ -105,7 +105,7 @@ def _open(
     for name, value in flat.items():
         if not isinstance(value, torch.Tensor):
             raise UsageError(f"dynamic_batch needs inputs that are tensors; {name!r} is a {type(value).__name__}")
-    axes = {name: 0 for name, value in flat.items() if value.dim()} if which is True else dict(which)
+    axes = dict(which) if isinstance(which, Mapping) else {name: 0 for name, value in flat.items() if value.dim()}
     for name, axis in axes.items():
         if name not in flat or not 0 <= axis < flat[name].dim():
             known = ", ".join(f"{n} of rank {v.dim()}" for n, v in flat.items())

@@ -31,6 +31,8 @@ def huber_loss(call: Call, self: Node, target: Node, reduction: int, delta: floa
 
 @aten_op("cross_entropy_loss")
 def cross_entropy_loss(call: Call, self: Node, target: Node, reduction: int, ignore_index: int) -> Any:
+    if call.rank(self) < 2:
+        raise Refused("a single example is not supported; give it a batch of size 1")
     if call.dtype_of(target).kind == "f":
         return call.make("softmax_cross_entropy", self, target, axis=1, reduction=_REDUCTIONS[reduction])
     # The meta operator takes labels of classes only: one to be ignored is an error when it is fed, never another loss.

@@ -320,7 +320,7 @@ def pixel_shuffle(call: Call, self: Node, upscale_factor: int) -> Any:
     return call.make("reshape", y, shape=_inferable(call, call.shape))
 
 
-# -- constants whose size depends on the batch (others are computed by PyTorch while the program is read) ---------------
+# -- constants; those that depend on nothing at all are computed by PyTorch while the program is read ------------------
 
 
 def _filled(call: Call, value: Any) -> Any:

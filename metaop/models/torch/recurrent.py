@@ -1,4 +1,4 @@
-"""Recurrent networks. PyTorch has the gates in another order, a matrix per layer and direction, and layers in one call."""
+"""Recurrent networks. PyTorch has the gates in another order, and all layers and directions in one call."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _weights(call: Call, op: str, tag: str, directions: list[Sequence[Node]]) ->
     each = len(tensors) // len(directions)
     w, r = (call.part(f"{tag}/{n}", "stack", *tensors[i::each], axis=0) for i, n in enumerate(("w", "r")))
     if each == 2:
-        return [w, r, None]  # type: ignore[list-item]
+        return [w, r, None]
     biases = [
         call.part(f"{tag}/bias_{d}", "concat", *tensors[d * each + 2 : d * each + 4], axis=0)
         for d in range(len(directions))

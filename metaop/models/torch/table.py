@@ -1,6 +1,6 @@
 """The table of mappings, and what a mapping is given.
 
-A mapping is one short function whose parameters after ``call`` are arguments of the ATen operator, by their names there:
+A mapping is one short function whose parameters after ``call`` are arguments of the ATen operator, by their names:
 
     @aten_op("layer_norm")
     def layer_norm(call, input, normalized_shape, weight, bias, eps):
@@ -137,7 +137,7 @@ class Call:
         given = [self._values[v] if isinstance(v, Node) else v for v in values]
         found = given[0]
         if len(given) == 1:
-            return found.dtype  # type: ignore[no-any-return]
+            return found.dtype
         return torch.result_type(*(_plain(v) for v in given))
 
     # -- results ------------------------------------------------------------------------------------------------------

@@ -28,6 +28,10 @@ __all__: list[str]
 """
 
 
+def _default(value: Any) -> str:
+    return repr(value.name if isinstance(value, np.dtype) else value)
+
+
 def _annotation(annotation: Any) -> str:
     parts = []
     for option in _options(annotation):
@@ -50,7 +54,7 @@ def _signature(op: MetaOp) -> str:
     if not op.variadic:
         parts.append("*")
     for attr in op.attrs.values():
-        parts.append(f"{attr.name}: {_annotation(attr.annotation)}" + ("" if attr.required else f" = {attr.default!r}"))
+        parts.append(f"{attr.name}: {_annotation(attr.annotation)}" + ("" if attr.required else f" = {_default(attr.default)}"))
     parts += ["name: str | None = None", "backend: str | None = None"]
     single = op.outputs is not None and len(op.outputs) == 1
     returned = (

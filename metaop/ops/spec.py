@@ -163,6 +163,10 @@ class Sample:
 _NARROW = frozenset(np.dtype(name) for name in ("int8", "uint8", "int16", "uint16"))
 
 
+def _shown(default: Any) -> str:
+    return repr(default.name if isinstance(default, np.dtype) else default)
+
+
 def _shape_of(tensor: Any) -> tuple[int, ...]:
     if isinstance(tensor, tuple):
         return tensor
@@ -238,7 +242,7 @@ class MetaOp:
         parts = [("*" if p.variadic else "") + p.name + ("=None" if p.optional else "") for p in self.params]
         if self.attrs and not any(p.variadic for p in self.params):
             parts.append("*")
-        parts += [a.name + ("" if a.required else f"={a.default!r}") for a in self.attrs.values()]
+        parts += [a.name + ("" if a.required else f"={_shown(a.default)}") for a in self.attrs.values()]
         return f"{self.name}({', '.join(parts)})"
 
     @property

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from metaop.backends.resizing import changing, has_ties
 from metaop.backends.tensorflow.bindings import bind
 from metaop.backends.tensorflow.layout import channels_first, channels_last
 from metaop.errors import UnsupportedOpError
@@ -11,11 +12,6 @@ PLACES = {"half_pixel": (False, True), "align_corners": (True, False), "asymmetr
 
 def refuse(why):
     raise UnsupportedOpError("tensorflow: " + why)
-
-
-def has_ties(sizes, new):
-    """Whether a new element lies half way between two old ones."""
-    return any((2 * i + 1) * old % (2 * out) == 0 for old, out in zip(sizes, new) for i in range(out))
 
 
 def check_nearest(place, rounding, sizes, new):
@@ -60,7 +56,7 @@ def resize(
     extrapolation_value,
 ):
     rank, place = len(x.shape), coordinate_transformation_mode
-    order = list(range(rank) if axes is None else (a % rank for a in axes))
+    order, sizes, scales, roi = changing(x.shape, sizes, scales, axes, roi)
     if rank != 4 or order != [2, 3]:
         refuse("it resizes the two axes of images only")
     old = x.shape[2:]

@@ -2,6 +2,7 @@
 
 import torch.nn.functional as F
 
+from metaop.backends.resizing import changing, has_ties
 from metaop.backends.torch.bindings import VERSION, bind
 from metaop.errors import UnsupportedOpError
 
@@ -10,11 +11,6 @@ KINDS = {("linear", 1): "linear", ("linear", 2): "bilinear", ("linear", 3): "tri
 
 def refuse(why):
     raise UnsupportedOpError("torch: interpolate " + why)
-
-
-def has_ties(sizes, new):
-    """Whether a new element lies half way between two old ones."""
-    return any((2 * i + 1) * old % (2 * out) == 0 for old, out in zip(sizes, new) for i in range(out))
 
 
 def nearest_kind(place, rounding, sizes, new):
@@ -44,7 +40,7 @@ def resize(
     extrapolation_value,
 ):
     rank, place = x.dim(), coordinate_transformation_mode
-    order = list(range(rank) if axes is None else (a % rank for a in axes))
+    order, sizes, scales, roi = changing(x.shape, sizes, scales, axes, roi)
     if order != list(range(2, rank)) or not 3 <= rank <= 5:
         refuse("resizes all of 1 to 3 axes after the first two, in order")
     if sizes is not None and scales is not None:

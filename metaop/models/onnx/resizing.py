@@ -8,22 +8,23 @@ from metaop.graph.nodes import Node
 from metaop.models.onnx.table import Call, Refused, onnx_op
 
 
-def _numbers(call: Call, index: int) -> tuple[float, ...] | None:
-    """A list of numbers given as an input; ``None`` where it is left out or empty."""
-    if not call.has(index):
+def _numbers(call: Call, index: int) -> Any:
+    """A list of numbers given as an input, or the node that computes it; ``None`` where it is left out or empty."""
+    node = call.optional(index)
+    if node is None or node.shape == (0,):
         return None
-    value = call.constant(index)
-    if value.ndim != 1:
+    if len(node.shape or ()) > 1:
         raise Refused(f"input {index} must be a list of numbers")
-    return tuple(float(v) for v in value) or None
+    value = call.converter.value(node)
+    return node if value is None else tuple(float(v) for v in value.reshape(-1)) or None
 
 
-def _resized(
-    call: Call, x: Node, axes: tuple[int, ...], sizes: tuple[int, ...] | None, scales: Any, **attrs: Any
-) -> Any:
+def _resized(call: Call, x: Node, axes: tuple[int, ...], sizes: Any, scales: Any, **attrs: Any) -> Any:
     """The node, of the axes that really change: frameworks resize images, not batches and channels."""
     shape = x.shape or ()
     roi, count = attrs.pop("roi", None), len(axes)
+    if any(isinstance(given, Node) for given in (sizes, scales, roi)):
+        return call.make("resize", x, axes=axes, sizes=sizes, scales=scales, roi=roi, **attrs)
 
     def changes(i: int) -> bool:
         crops = roi is not None and (roi[i], roi[i + count]) != (0.0, 1.0)
@@ -72,7 +73,7 @@ def resize_10(call: Call) -> Any:
 
 
 def _asymmetric(call: Call, x: Node, mode: str, scales: Any) -> Any:
-    if mode not in ("nearest", "linear") or not scales or len(scales) != call.rank(x):
+    if mode not in ("nearest", "linear") or scales is None or call.length(scales, "scales") != call.rank(x):
         raise Refused(f"mode {mode!r} with scales {scales} makes no sense for {x.type}")
     attrs = {"mode": mode, "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
     return _resized(call, x, tuple(range(call.rank(x))), None, scales, **attrs)
@@ -101,8 +102,11 @@ def resize(call: Call) -> Any:
     sizes = call.static(3, default=None)
     if (scales is None) == (sizes is None) or policy not in ("stretch", "not_larger", "not_smaller"):
         raise Refused("either scales or sizes must be given, and a known keep_aspect_ratio_policy")
-    if len(scales or sizes) != len(axes) or (crops and (roi is None or len(roi) != 2 * len(axes))):
+    given = call.length(sizes if scales is None else scales, "sizes or scales")
+    if given != len(axes) or (crops and (roi is None or call.length(roi, "numbers in roi") != 2 * len(axes))):
         raise Refused(f"scales, sizes and roi must fit the {len(axes)} axes")
     if sizes is not None and policy != "stretch":
+        if isinstance(sizes, Node):
+            raise Refused("sizes must be constants where proportions are to be kept")
         sizes, scales = _proportional(call, x, axes, sizes, policy)
     return _resized(call, x, axes, sizes, scales, roi=roi, **attrs)

@@ -54,7 +54,8 @@ def _signature(op: MetaOp) -> str:
     if not op.variadic:
         parts.append("*")
     for attr in op.attrs.values():
-        parts.append(f"{attr.name}: {_annotation(attr.annotation)}" + ("" if attr.required else f" = {_default(attr.default)}"))
+        default = "" if attr.required else f" = {_default(attr.default)}"
+        parts.append(f"{attr.name}: {_annotation(attr.annotation)}{default}")
     parts += ["name: str | None = None", "backend: str | None = None"]
     single = op.outputs is not None and len(op.outputs) == 1
     returned = (

@@ -22,6 +22,7 @@ from metaop.errors import ModelError
 from metaop.models.onnx.marks import is_own
 from metaop.models.onnx.order import MOST_NESTED, subgraphs
 from metaop.models.onnx.skim import Span, skim
+from metaop.types import as_dtype
 
 __all__ = ["DTYPES", "OLDEST_OPSET", "Weights", "dtype_name", "read", "tensor"]
 
@@ -31,6 +32,7 @@ MOST_NODES = 1_000_000
 
 DTYPES: dict[int, np.dtype] = {
     TensorProto.FLOAT16: np.dtype("float16"),
+    TensorProto.BFLOAT16: as_dtype("bfloat16"),
     TensorProto.FLOAT: np.dtype("float32"),
     TensorProto.DOUBLE: np.dtype("float64"),
     TensorProto.INT8: np.dtype("int8"),
@@ -265,8 +267,8 @@ def tensor(proto: TensorProto, what: str, folder: Path | None, raw: np.ndarray |
         field = getattr(proto, _FIELDS.get(proto.data_type, "int32_data"))
         if len(field) != count:
             raise ModelError(f"{what} of shape {shape} needs {count} elements; the file has {len(field)}")
-        if dtype == np.float16:
-            values = np.array(field, np.int32).astype(np.uint16).view(np.float16)
+        if proto.data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # as their bits
+            values = np.array(field, np.int32).astype(np.uint16).view(dtype)
         else:
             wide = np.array(field, None if count else dtype)
             values = wide.astype(dtype)
@@ -279,6 +281,8 @@ def tensor(proto: TensorProto, what: str, folder: Path | None, raw: np.ndarray |
 
 
 def _stored(dtype: np.dtype) -> np.dtype:
+    if dtype.kind == "V":  # bfloat16, of which NumPy knows no byte orders; machines that run frameworks have this one
+        return dtype
     return np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("<")
 
 

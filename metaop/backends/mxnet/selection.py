@@ -16,7 +16,7 @@ def topk(x, *, k, axis, largest, sorted):
     take_no_empty("topk", x)
     if not k:
         raise UnsupportedOpError("MXNet's topk takes k = 0 for all elements")
-    found = dict(axis=axis, is_ascend=not largest, dtype="int64")
+    found = {"axis": axis, "is_ascend": not largest, "dtype": "int64"}
     # One more than are asked for, since a tie may be with the first that is left out.
     row = best(x, k=min(k + 1, x.shape[axis]), ret_typ="value", **found).asnumpy()
     if not np.diff(row, axis=axis).all():

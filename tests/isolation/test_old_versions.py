@@ -57,8 +57,11 @@ KNOWN = {
         ("forward", "reduce_mean reduce_max reduce_min reduce_prod"): NO_AXES,
         ("gradient", "reduce_max reduce_min"): NO_AXES,
         ("gradient", "reduce_prod"): SCALAR,
+        ("forward", "reverse_sequence"): "of a sequence of length 0 it gives memory that was not written",
+        ("gradient", "reverse_sequence"): "of a sequence of length 0 it gives memory that was not written",
     },
     "tensorflow==2.0.0": {
+        ("forward", "non_max_suppression"): "a box goes when its overlap reaches the threshold, were it 0",
         ("forward", "einsum"): ELLIPSIS,
         ("gradient", "einsum"): ELLIPSIS,
     },

@@ -98,7 +98,7 @@ class OnnxRuntimeBackend(Backend):
             result = binding.function(o, *inputs, **binding.keywords({name: value for name, value, _ in frozen}))
             model, outputs = o.model(as_tuple(result))
             session = self._session(model)
-        except (NoKernel, state.NotImplemented, state.InvalidGraph, state.Fail) as error:
+        except (NoKernel, state.NotImplemented, state.InvalidGraph, state.InvalidArgument, state.Fail) as error:
             reason = str(error) if isinstance(error, NoKernel) else _no_kernel(error)
             if reason is None:
                 raise

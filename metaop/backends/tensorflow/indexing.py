@@ -42,7 +42,7 @@ def scattered(x, where, updates, reduction):
         factors = tf.math.unsorted_segment_prod(rows, tf.reshape(place, [-1]), num_segments=product(sizes))
         return x * tf.reshape(factors, [int(s) for s in x.shape])
     if UPDATES[reduction] is None:
-        raise UnsupportedOpError("TensorFlow scatters extreme values from 2.3 on, this is " + tf.__version__)
+        raise UnsupportedOpError("TensorFlow {} scatters no extreme values; later releases do".format(tf.__version__))
     return UPDATES[reduction](x, where, updates)
 
 

@@ -58,8 +58,11 @@ KNOWN = {
         ("forward", "reduce_l1 reduce_l2 reduce_sum_square reduce_log_sum reduce_log_sum_exp"): NO_AXES,
         ("gradient", "reduce_max reduce_min reduce_l2 reduce_log_sum_exp"): NO_AXES,
         ("gradient", "reduce_prod"): SCALAR,
+        ("forward", "reverse_sequence"): "of a sequence of length 0 it gives memory that was not written",
+        ("gradient", "reverse_sequence"): "of a sequence of length 0 it gives memory that was not written",
     },
     "tensorflow==2.0.0": {
+        ("forward", "non_max_suppression"): "a box goes when its overlap reaches the threshold, were it 0",
         ("forward", "einsum"): ELLIPSIS,
         ("gradient", "einsum"): ELLIPSIS,
         ("gradient", "mod"): "TruncateMod has no gradient",

@@ -50,6 +50,7 @@ def gather_nd(x, indices, *, batch_dims):
 @bind
 @movable
 def one_hot(indices, values, *, depth, axis):
+    take_no_empty("one_hot", indices)
     hot = mx.npx.one_hot(counted_from_zero(indices, depth), depth, on_value=1, off_value=0, dtype="uint8")
     hot = mx.np.moveaxis(hot, -1, axis)
     return bind.table["where"].function(hot.astype("bool"), values[1], values[0])

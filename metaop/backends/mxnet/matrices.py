@@ -2,7 +2,7 @@
 
 import mxnet as mx
 
-from metaop.backends.mxnet.bindings import bind
+from metaop.backends.mxnet.bindings import bind, legacy
 from metaop.backends.mxnet.movement import movable
 
 
@@ -26,6 +26,10 @@ def eye_like(x, *, k, dtype):
     return mx.np.eye(rows, columns, k=k, dtype="float32").astype(dtype)
 
 
+# Release 1.6 has it among the older operators only, which give a vector for one matrix.
+determinant = getattr(mx.np.linalg, "det", None) or legacy(mx.nd.linalg.det)
+
+
 @bind
 def det(x):
-    return mx.np.linalg.det(x)
+    return mx.np.reshape(determinant(x), x.shape[:-2])

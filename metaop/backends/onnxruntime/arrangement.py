@@ -11,12 +11,14 @@ bind.rename({"depth_to_space": node("DepthToSpace", blocksize="blocksize", mode=
 
 @bind
 def tile(o, x, *, repeats):
-    return o.Tile(x, repeats)
+    # Releases up to 1.15 tile no scalars.
+    return o.Tile(x, repeats) if repeats else o.Identity(x)
 
 
 @bind
 def center_crop_pad(o, x, *, shape, axes):
-    return o.CenterCropPad(x, shape, axes=axes)
+    # Some releases take an empty list of axes for none given.
+    return o.CenterCropPad(x, shape, axes=axes) if shape else o.Identity(x)
 
 
 @bind

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from metaop.backends.tensorflow.bindings import bind
 from metaop.backends.tensorflow.movement import from_the_front, product
+from metaop.errors import UnsupportedOpError
 
 UPDATES = {
     "none": tf.tensor_scatter_nd_update,
@@ -40,6 +41,8 @@ def scattered(x, where, updates, reduction):
         rows = tf.reshape(updates, [product(place.shape)] + rest)
         factors = tf.math.unsorted_segment_prod(rows, tf.reshape(place, [-1]), num_segments=product(sizes))
         return x * tf.reshape(factors, [int(s) for s in x.shape])
+    if UPDATES[reduction] is None:
+        raise UnsupportedOpError("TensorFlow {} scatters no extreme values; later releases do".format(tf.__version__))
     return UPDATES[reduction](x, where, updates)
 
 

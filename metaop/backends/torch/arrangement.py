@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from metaop.backends.torch.bindings import bind
+from metaop.backends.torch.bindings import VERSION, bind
 from metaop.backends.torch.padding import torch_pads
 from metaop.errors import UnsupportedOpError
 
@@ -38,16 +38,21 @@ def depth_to_space(x, *, blocksize, mode):
     return F.pixel_shuffle(x, blocksize)
 
 
-@bind
-def space_to_depth(x, *, blocksize, mode):
-    if not x.numel():
-        raise UnsupportedOpError("F.pixel_unshuffle leaves an empty tensor in the shape that it has")
-    y = F.pixel_unshuffle(x, blocksize)
-    if mode == "DCR":
-        n, c, h, w = y.shape
-        square = blocksize * blocksize
-        y = y.reshape(n, c // square, square, h, w).transpose(1, 2).reshape(n, c, h, w)
-    return y
+if VERSION >= (1, 8):
+
+    @bind
+    def space_to_depth(x, *, blocksize, mode):
+        if not x.numel():
+            raise UnsupportedOpError("F.pixel_unshuffle leaves an empty tensor in the shape that it has")
+        y = F.pixel_unshuffle(x, blocksize)
+        if mode == "DCR":
+            n, c, h, w = y.shape
+            square = blocksize * blocksize
+            y = y.reshape(n, c // square, square, h, w).transpose(1, 2).reshape(n, c, h, w)
+        return y
+
+else:
+    bind.unsupported("space_to_depth", reason="PyTorch has pixel_unshuffle from 1.8 on, this is " + torch.__version__)
 
 
 @bind

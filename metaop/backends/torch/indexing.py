@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from metaop.backends.torch.bindings import bind
+from metaop.backends.torch.bindings import VERSION, bind
 from metaop.errors import UnsupportedOpError
 
 REDUCTIONS = {"mul": "prod", "max": "amax", "min": "amin"}
@@ -36,8 +36,8 @@ def scatter_elements(x, indices, updates, *, axis, reduction):
         return torch.scatter(x, axis, places, updates)
     if reduction == "add":
         return torch.scatter_add(x, axis, places, updates)
-    if not hasattr(torch, "scatter_reduce"):
-        raise UnsupportedOpError("PyTorch {} has no scatter_reduce; releases from 1.12 on do".format(torch.__version__))
+    if VERSION < (1, 12):
+        raise UnsupportedOpError("PyTorch has scatter_reduce from 1.12 on, this is " + torch.__version__)
     return torch.scatter_reduce(x, axis, places, updates, reduce=REDUCTIONS[reduction], include_self=True)
 
 
@@ -46,8 +46,8 @@ def scatter_nd(x, indices, updates, *, reduction):
     if reduction in ("none", "add"):
         where = tuple(torch.unbind(indices.long(), dim=-1))
         return torch.index_put(x, where, updates, accumulate=reduction == "add")
-    if not hasattr(torch, "scatter_reduce"):
-        raise UnsupportedOpError("PyTorch {} has no scatter_reduce; releases from 1.12 on do".format(torch.__version__))
+    if VERSION < (1, 12):
+        raise UnsupportedOpError("PyTorch has scatter_reduce from 1.12 on, this is " + torch.__version__)
     # What is indexed becomes one axis, and so do the slices.
     depth = indices.shape[-1]
     place = 0

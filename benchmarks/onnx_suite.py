@@ -4,9 +4,9 @@ Each backend runs in a process of its own. Where the importer computes the whole
 is left for the backend: such a case says nothing about the backend and is counted as *folded*. What is not exactly
 expressible is *unsupported*. Where the framework raises instead of computing (no kernel for uint16) the case has
 *failed*. A result beyond the case's own tolerance is held against the same model in float64: it is *rounded* if it is
-no further from that than rounding explains (in float16 twice the error of the expected result, in float32 a noise floor
-that is measured on the very data), and *wrong* otherwise, as is any other difference. Rounded cases are listed one by
-one, with their figures, and do not count as passed.
+no further from that than rounding explains (in float16 and bfloat16 twice the error of the expected result, in float32
+a noise floor that is measured on the very data), and *wrong* otherwise, as is any other difference. Rounded cases are
+listed one by one, with their figures, and do not count as passed.
 """
 
 from __future__ import annotations
@@ -78,18 +78,19 @@ def _rounding(model: Any, feeds: dict[str, np.ndarray], name: str, want: np.ndar
     import metaop as mo
 
     narrow = want.dtype
-    if narrow != got.dtype or narrow not in (np.float16, np.float32) or want.shape != got.shape or not want.size:
+    coarse = narrow == np.float16 or narrow.name == "bfloat16"
+    if narrow != got.dtype or not (coarse or narrow == np.float32) or want.shape != got.shape or not want.size:
         return None
     try:
         exact_model = mo.from_onnx(_widened(model, narrow))
         taken = {node.name for node in exact_model.inputs}
         wide = {n: a.astype(np.float64) if a.dtype == narrow else a for n, a in feeds.items() if n in taken}
         exact = exact_model.run(wide, backend="numpy")[name]
-        if exact.shape != got.shape or not (np.isfinite(exact).all() and np.isfinite(got).all()):
+        if exact.shape != got.shape or not (np.isfinite(exact).all() and np.isfinite(got.astype(np.float64)).all()):
             return None
-        error = np.abs(got - exact)
-        if narrow == np.float16:
-            return float(error.max() / max(2 * np.abs(want - exact).max(), 1e-300))
+        error, expected = np.abs(got.astype(np.float64) - exact), np.abs(want.astype(np.float64) - exact)
+        if coarse:
+            return float(error.max() / max(2 * expected.max(), 1e-300))
         half = np.finfo(np.float32).eps / 2
         rng = np.random.default_rng(0)
         moved = []
@@ -137,6 +138,8 @@ def _array(value: Any) -> np.ndarray:
 def _difference(want: np.ndarray, got: np.ndarray, rtol: float, atol: float) -> str | None:
     if want.dtype != got.dtype or want.shape != got.shape:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+    if want.dtype.name == "bfloat16":
+        want, got = want.astype(np.float32), got.astype(np.float32)
     if want.dtype.kind != "f":
         return None if np.array_equal(want, got) else "other values"
     try:

@@ -92,7 +92,8 @@ class OnnxRuntimeBackend(Backend):
     def _compile(self, op, frozen, types):
         """A function that runs the session of an operator, given as dtype and shape of each input."""
         binding = self.bindings.find(op)
-        if any(t is not None and t[0].kind == "V" for t in types):
+        asked = [value for _, value, _ in frozen if isinstance(value, np.dtype)]
+        if any(dtype.kind == "V" for dtype in asked + [t[0] for t in types if t is not None]):
             raise UnsupportedOpError(
                 "onnxruntime does not compute {!r} of bfloat16: its Python interface takes no such arrays".format(op)
             )

@@ -3,16 +3,15 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel
 
 
 @bind
 def attention(o, q, k, v, bias=None, mask=None, *, scale, is_causal, softcap):
     o.since(23)
     if q.dtype == np.float64:
-        raise NoKernel("it has no float64 kernel of Attention; ONNX's function body takes the softmax in float32")
+        o.no_kernel("it has no float64 kernel of Attention; ONNX's function body takes the softmax in float32")
     if 0 in q.shape:
-        raise NoKernel("its Attention takes no empty tensors")
+        o.no_kernel("its Attention takes no empty tensors")
     chosen, scores = mask if bias is None else bias, (q.shape[2], k.shape[2])
     if chosen is not None and chosen.shape[-2:] != scores:
         # The kernel broadcasts over batches and heads only.

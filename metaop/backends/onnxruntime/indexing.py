@@ -4,7 +4,7 @@ import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
 from metaop.backends.onnxruntime.elementwise import cast
-from metaop.backends.onnxruntime.graph import NoKernel, node
+from metaop.backends.onnxruntime.graph import node
 
 INT64 = np.dtype(np.int64)
 
@@ -14,7 +14,7 @@ bind.rename({"gather_elements": node("GatherElements", axis="axis")})
 @bind
 def scatter_elements(o, x, indices, updates, *, axis, reduction):
     if x.dtype == np.float16 and reduction in ("add", "mul"):
-        raise NoKernel("its ScatterElements neither adds nor multiplies in float16")
+        o.no_kernel("its ScatterElements neither adds nor multiplies in float16")
     return o.ScatterElements(x, indices, updates, axis=axis, reduction=reduction)
 
 
@@ -26,7 +26,7 @@ def gather_nd(o, x, indices, *, batch_dims):
 @bind
 def scatter_nd(o, x, indices, updates, *, reduction):
     if x.dtype == np.float16 and reduction != "none":
-        raise NoKernel("its ScatterND only replaces in float16")
+        o.no_kernel("its ScatterND only replaces in float16")
     return o.ScatterND(x, cast(o, indices, to=INT64), updates, reduction=reduction)
 
 
@@ -40,5 +40,5 @@ def tensor_scatter(o, x, update, write_indices=None, *, axis, mode):
 @bind
 def one_hot(o, indices, values, *, depth, axis):
     if not indices.rank:
-        raise NoKernel("its OneHot takes no scalar for indices")
+        o.no_kernel("its OneHot takes no scalar for indices")
     return o.OneHot(indices, o.constant(depth, INT64), values, axis=axis)

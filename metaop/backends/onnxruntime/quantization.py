@@ -1,7 +1,7 @@
 """Quantisation: ONNX's own operators."""
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel, node
+from metaop.backends.onnxruntime.graph import node
 
 bind.rename(
     {
@@ -11,15 +11,15 @@ bind.rename(
 )
 
 
-def _refuse_vector(name, x, wanted):
+def _refuse_vector(o, name, x, wanted):
     """What the session is built for all the same, to fail when it is run."""
     if x is not None and x.shape not in ((), (1,)):
-        raise NoKernel("it takes one {} for all {}".format(name, wanted))
+        o.no_kernel("it takes one {} for all {}".format(name, wanted))
 
 
 @bind
 def matmul_integer(o, a, b, a_zero_point=None, b_zero_point=None):
-    _refuse_vector("a_zero_point", a_zero_point, "rows")
+    _refuse_vector(o, "a_zero_point", a_zero_point, "rows")
     return o.MatMulInteger(a, b, a_zero_point, b_zero_point)
 
 
@@ -30,7 +30,7 @@ def dynamic_quantize_linear(o, x):
 
 @bind
 def qlinear_matmul(o, a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
-    _refuse_vector("a_scale", a_scale, "rows")
+    _refuse_vector(o, "a_scale", a_scale, "rows")
     return o.QLinearMatMul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point)
 
 
@@ -47,7 +47,7 @@ def _window(w, strides, pads, dilations, group):
 
 @bind
 def conv_integer(o, x, w, x_zero_point=None, w_zero_point=None, *, strides, pads, dilations, group):
-    _refuse_vector("w_zero_point", w_zero_point, "channels")
+    _refuse_vector(o, "w_zero_point", w_zero_point, "channels")
     return o.ConvInteger(x, w, x_zero_point, w_zero_point, **_window(w, strides, pads, dilations, group))
 
 

@@ -62,7 +62,7 @@ def gru(o, x, w, r, b=None, h0=None, *, direction, linear_before_reset):
 
 @bind
 def rnn(o, x, w, r, b=None, h0=None, *, direction, activation):
-    _refuse(x.dtype, x.shape)
+    _refuse(o, x.dtype, x.shape)
     return o.RNN(
         x,
         w,

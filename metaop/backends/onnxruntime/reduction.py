@@ -3,7 +3,6 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel
 
 
 def reduce(o, op_type, x, axes, keepdims):
@@ -24,7 +23,7 @@ def reduce_mean(o, x, *, axes, keepdims):
 
 def _extreme(o, op_type, x, axes, keepdims):
     if x.dtype.kind == "b" and 0 in x.shape:
-        raise NoKernel("its {} of booleans fails where there are none".format(op_type))
+        o.no_kernel("its {} of booleans fails where there are none".format(op_type))
     return reduce(o, op_type, x, axes, keepdims)
 
 

@@ -28,7 +28,7 @@ def resize(
     if coordinate_transformation_mode == "align_corners" and scales is not None:
         kept = range(x.rank) if axes is None else axes
         if any(scale * x.shape[axis] % 1 for scale, axis in zip(scales, kept)):
-            raise NoKernel("its Resize aligns the corners of whole sizes, not of what the scales come to")
+            o.no_kernel("its Resize aligns the corners of whole sizes, not of what the scales come to")
     single = np.dtype(np.float32)
     return o.Resize(
         x,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel, node
+from metaop.backends.onnxruntime.graph import node
 
 bind.rename({"compress": node("Compress", axis="axis")})
 
@@ -11,7 +11,7 @@ bind.rename({"compress": node("Compress", axis="axis")})
 @bind
 def nonzero(o, x):
     if not x.rank:
-        raise NoKernel("its NonZero takes a scalar for a vector, whose indices have a row that ONNX says there is not")
+        o.no_kernel("its NonZero takes a scalar for a vector, whose indices have a row that ONNX says there is not")
     return o.NonZero(x)
 
 

@@ -24,9 +24,9 @@ if VERSION >= (1, 10):
 
     @bind
     def bit_cast(x, *, to):
-        if to not in TORCH_DTYPES:
+        if to.name not in TORCH_DTYPES:
             raise UnsupportedOpError("torch {} has no tensors of {}".format(torch.__version__, to.name))
-        return x.view(TORCH_DTYPES[to])
+        return x.view(TORCH_DTYPES[to.name])
 
 else:
     bind.unsupported("bit_shift", "bit_cast", reason="PyTorch has it from 1.10 on, this is " + torch.__version__)

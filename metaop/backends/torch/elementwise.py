@@ -70,12 +70,12 @@ def identity(x):
 
 @bind
 def cast(x, *, to):
-    return x.to(TORCH_DTYPES[to])
+    return x.to(TORCH_DTYPES[to.name])
 
 
 KNOWN = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64"),
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"),
     # Since PyTorch 2.3.
     *("uint16", "uint32", "uint64"),
 )
-TORCH_DTYPES = {np.dtype(name): getattr(torch, name) for name in KNOWN if hasattr(torch, name)}
+TORCH_DTYPES = {name: getattr(torch, name) for name in KNOWN if hasattr(torch, name)}

@@ -54,8 +54,8 @@ def _factor(op: tf.Operation, number: float) -> tf.Tensor | None:
 def is_stopped_mean(stop: tf.Operation) -> bool:
     """Whether the gradient that is stopped is zero anyway.
 
-    Variances are written ``mean((x - stop_gradient(mean(x))) ** 2)``. Along the axes of both means the deviations add up
-    to nothing, and so does the gradient through the inner mean.
+    Variances are written ``mean((x - stop_gradient(mean(x))) ** 2)``. Along the axes of both means the deviations add
+    up to nothing, and so does the gradient through the inner mean.
     """
     mean = stop.inputs[0].op
     if mean.type != "Mean" or not mean.get_attr("keep_dims"):

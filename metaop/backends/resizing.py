@@ -3,7 +3,6 @@
 This module is also loaded inside isolated environments: it must stay importable on Python 3.6.
 """
 
-
 from typing import Any, List, Sequence, Tuple
 
 

@@ -179,13 +179,20 @@ MODELS: dict[str, Callable[[], Any]] = {
         kl.Conv2D(4, 3, strides=2, padding="same"), kl.Conv2D(2, 4, strides=(3, 2), padding="same")
     ),
     "conv_valid": lambda: image_model(kl.Conv2D(4, 3, strides=2), kl.Conv2D(2, 2, activation="relu")),
-    "conv_dilated": lambda: image_model(kl.Conv2D(4, 3, dilation_rate=2, padding="same"), kl.ZeroPadding2D(((1, 2), (0, 1)))),
+    "conv_dilated": lambda: image_model(
+        kl.Conv2D(4, 3, dilation_rate=2, padding="same"), kl.ZeroPadding2D(((1, 2), (0, 1)))
+    ),
     "conv_groups": lambda: image_model(kl.Conv2D(6, 3, groups=3, padding="same")),
     "conv3d": lambda: image_model(
-        kl.Conv3D(4, 2, strides=(1, 2, 1), padding="same"), kl.MaxPooling3D(2, padding="same"), kl.Conv3DTranspose(2, 2), shape=(4, 5, 4, 2)
+        kl.Conv3D(4, 2, strides=(1, 2, 1), padding="same"),
+        kl.MaxPooling3D(2, padding="same"),
+        kl.Conv3DTranspose(2, 2),
+        shape=(4, 5, 4, 2),
     ),
     "depthwise": lambda: image_model(
-        kl.DepthwiseConv2D(3, padding="same"), kl.DepthwiseConv2D(3, strides=2, depth_multiplier=2), kl.SeparableConv2D(4, 2)
+        kl.DepthwiseConv2D(3, padding="same"),
+        kl.DepthwiseConv2D(3, strides=2, depth_multiplier=2),
+        kl.SeparableConv2D(4, 2),
     ),
     "batch_norm": lambda: image_model(kl.Conv2D(4, 3), kl.BatchNormalization(), kl.BatchNormalization(axis=1)),
     "group_norm": lambda: image_model(kl.Conv2D(4, 3), kl.GroupNormalization(2), kl.UnitNormalization()),
@@ -251,9 +258,7 @@ def test_gradients_are_those_of_keras(name: str) -> None:
     if not graph.parameters:
         return
     with mo.Session("tensorflow") as session:
-        found = session.gradients(
-            total, graph.parameters, dict(zip(graph.inputs, arrays, strict=True))
-        )
+        found = session.gradients(total, graph.parameters, dict(zip(graph.inputs, arrays, strict=True)))
     dense = {name: tf.convert_to_tensor(g).numpy() for name, g in wanted.items()}
     largest = max(np.abs(g).max() for g in dense.values())
     for node, got in zip(graph.parameters, found, strict=True):

@@ -1,6 +1,5 @@
 """PyTorch's elementwise arithmetic."""
 
-import numpy as np
 import torch
 
 from metaop.backends.torch.bindings import VERSION, bind, refuse_if_no_kernel, where_kernels_exist

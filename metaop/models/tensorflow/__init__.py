@@ -14,9 +14,9 @@ __all__ = ["from_keras", "from_saved_model"]
 def from_keras(model: Any) -> Model:
     """A Keras model, as it computes in inference, as a graph of meta operators.
 
-    ``model`` is the model itself or the path of a ``.keras`` file. Trainable weights become variables named as in Keras,
-    in Keras's layout; other weights become constants. Inputs and outputs keep the model's layout (channels last, mostly)
-    and the names of their layers. What metaop cannot express exactly is refused with one
+    ``model`` is the model itself or the path of a ``.keras`` file. Trainable weights become variables named as in
+    Keras, in Keras's layout; other weights become constants. Inputs and outputs keep the model's layout (channels last,
+    mostly) and the names of their layers. What metaop cannot express exactly is refused with one
     :class:`~metaop.errors.ModelError` that lists every such operator.
 
     A file is read by Keras with ``safe_mode=True``: one that holds Python code (a ``Lambda`` layer) is refused. Keras

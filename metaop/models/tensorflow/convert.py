@@ -106,6 +106,8 @@ class Converter:
             raise _refusal(self.unsupported)
         outputs = {}
         for name, tensor in self.frozen.outputs.items():
+            if tensor.name not in self.values:
+                raise ModelError(f"nothing computes the output {name!r} of the model")
             value = self.values[tensor.name]
             if value.node is None:
                 assert value.first is not None
@@ -137,6 +139,10 @@ class Converter:
         name = self.unique(self._name(op))
         blocked = any(t.op.name in self.broken for t in op.inputs)
         try:
+            if all(t.dtype == tf.resource for t in op.outputs) and op.outputs:
+                # The handle of a variable, which something needs that cannot be expressed.
+                self.broken.add(op.name)
+                return
             mapping = TABLE.get(op.type)
             if mapping is None:
                 raise Refused(_why(op))
@@ -158,7 +164,7 @@ class Converter:
                 elif output.name in self.wanted:
                     raise Refused(f"output {index} is not supported")
         except (Refused, MetaopError, ArithmeticError, TypeError, ValueError, IndexError) as error:
-            # Python's own errors come from numbers that make no sense: an axis out of range, a list of the wrong length.
+            # Python's own errors come from numbers that make no sense: an axis out of range, a list too short.
             why = " ".join(str(error).split())
             if not isinstance(error, Refused | MetaopError):
                 why = f"its inputs or attributes make no sense ({type(error).__name__}: {why})"
@@ -218,9 +224,9 @@ def _fold(node: Node) -> np.ndarray | None:
         if isinstance(needed, Placeholder | Variable):
             return None
         for kind in getattr(needed, "types", (needed.type,)):
-            if not kind.known:
+            if kind.dtype is None or kind.shape is None or None in kind.shape:
                 return None
-            if math.prod(kind.shape) * kind.dtype.itemsize > FOLD_BYTES:
+            if math.prod(s or 0 for s in kind.shape) * kind.dtype.itemsize > FOLD_BYTES:
                 raise Refused(f"the constant {needed.name!r} ({kind}) is too large to be computed while reading")
     with Session("numpy") as session:
         return session.run(node)
@@ -244,6 +250,8 @@ def _why(op: tf.Operation) -> str:
     if op.type in _CONTROL:
         loop = op.type in ("While", "StatelessWhile", "Enter", "NextIteration", "LoopCond")
         return "control flow is not supported" + ("; a recurrent layer of Keras needs unroll=True" if loop else "")
+    if op.type.startswith("TensorList"):
+        return "lists of tensors, which loops work on, are not supported"
     if op.type in ("Placeholder", "PlaceholderWithDefault"):
         return "it is an input, but not one of the signature"
     if any(t.dtype == tf.string for t in (*op.inputs, *op.outputs)):

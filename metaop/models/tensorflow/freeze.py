@@ -1,7 +1,7 @@
 """From a Keras model or a SavedModel to one TensorFlow graph in which functions are inlined and variables are inputs.
 
 TensorFlow's own way to freeze a function makes variables constants of the graph, which forgets which is which, copies
-every weight and ends at 2 GB. Here each becomes a placeholder of its dtype and shape, with its value kept beside the graph.
+every weight and ends at 2 GB. Here each becomes a placeholder of its dtype and shape, and its value stays outside.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.util import deprecation
 
 from metaop.errors import ModelError, UsageError
 
-__all__ = ["Frozen", "Weight", "freeze_keras", "freeze_saved_model"]
+__all__ = ["Frozen", "Weight", "freeze_function", "freeze_keras", "freeze_saved_model"]
 
 #: operators that change a variable
 _WRITES = ("Assign", "ResourceScatter", "ResourceApply", "ResourceSparseApply", "ResourceStridedSliceAssign")
@@ -89,26 +89,40 @@ def freeze_keras(model: Any) -> Frozen:
     known = {}
     for weight in model.weights:
         variable = weight if isinstance(weight, tf.Variable) else weight.value
-        known[id(variable.handle)] = (getattr(weight, "path", None) or variable.name.partition(":")[0], weight.trainable)
+        name = getattr(weight, "path", None) or variable.name.partition(":")[0]
+        known[id(variable.handle)] = (name, weight.trainable)
+    frozen = freeze_function(function, names, _unique([_layer(t) for t in outputs]), known)
+    frozen.name = model.name
+    frozen.layers = frozenset([model.name, *(layer.name for layer in model._flatten_layers())])
+    return frozen
+
+
+def freeze_function(
+    function: Any, inputs: list[str], outputs: list[str], known: Mapping[int, tuple[str, bool]] | None = None
+) -> Frozen:
+    """A concrete function, with names for its inputs and outputs.
+
+    ``known`` has the name of a variable, and whether it is trainable, by the identity of its handle; without it
+    TensorFlow is asked.
+    """
     variables = {id(v.handle): v for v in function.graph.variables}
-    weights = {}
+    handles = {}
     for outside, inside in function.graph.captures:
         variable = variables.get(id(outside))
         if variable is not None:
-            name, trainable = known.get(id(outside)) or (variable.name.partition(":")[0], False)
-            weights[inside.op.name] = Weight(name, variable.numpy(), trainable)
+            given = (known or {}).get(id(outside))
+            name, trainable = given or (variable.name.partition(":")[0], known is None and variable.trainable)
+            handles[inside.op.name] = Weight(name, variable.numpy(), trainable)
         elif outside.dtype not in (tf.resource, tf.variant):  # a tensor that a layer holds
-            weights[inside.op.name] = Weight(inside.op.name, outside.numpy())
+            handles[inside.op.name] = Weight(inside.op.name, outside.numpy())
     tensors = [t.name for t in (*function.inputs[: len(inputs)], *function.outputs)]
-    graph = _graph(function.graph.as_graph_def(), tensors, weights)
+    graph, weights = _graph(function.graph.as_graph_def(), tensors, handles)
     found = [graph.as_graph_element(name) for name in tensors]
     return Frozen(
         graph,
-        dict(zip(names, found[: len(inputs)], strict=True)),
-        dict(zip(_unique([_layer(t) for t in outputs]), found[len(inputs) :], strict=True)),
+        dict(zip(inputs, found[: len(inputs)], strict=True)),
+        dict(zip(outputs, found[len(inputs) :], strict=True)),
         weights,
-        model.name,
-        frozenset([model.name, *(layer.name for layer in model._flatten_layers())]),
     )
 
 
@@ -131,8 +145,7 @@ def freeze_saved_model(path: Any, signature: str) -> Frozen:
     try:
         tensors = [info.name for info in (*chosen.inputs.values(), *chosen.outputs.values())]
         definition, values = _loaded(folder, tags, tensors)
-        weights = _saved_weights(stored, values)
-        graph = _graph(definition, tensors, weights)
+        graph, weights = _graph(definition, tensors, _saved_weights(stored, values))
         inputs = {name: graph.as_graph_element(info.name) for name, info in sorted(chosen.inputs.items())}
         outputs = {name: graph.as_graph_element(info.name) for name, info in sorted(chosen.outputs.items())}
     except ModelError:
@@ -174,8 +187,8 @@ def _stored(folder: Path) -> Any:
 def _loaded(folder: Path, tags: list[str], tensors: list[str]) -> tuple[Any, dict[str, np.ndarray]]:
     """The graph, and the value of each variable by the name of its handle.
 
-    The loader of TensorFlow 1 reads graph and variables only. That of TensorFlow 2 rebuilds Python objects too, and fails
-    on optimizers of older releases.
+    The loader of TensorFlow 1 reads graph and variables only. That of TensorFlow 2 rebuilds Python objects too, and
+    fails on optimizers of older releases.
     """
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session, deprecation.silence():
         tf.compat.v1.saved_model.load(session, tags, str(folder))
@@ -187,11 +200,15 @@ def _loaded(folder: Path, tags: list[str], tensors: list[str]) -> tuple[Any, dic
         return definition, session.run(reads)
 
 
-def _graph(definition: Any, tensors: list[str], weights: Mapping[str, Weight]) -> tf.Graph:
-    """The graph without calls of functions and without variables, as far as ``tensors`` need it."""
+def _graph(definition: Any, tensors: list[str], weights: Mapping[str, Weight]) -> tuple[tf.Graph, dict[str, Weight]]:
+    """The graph without calls of functions and without variables, as far as ``tensors`` need it.
+
+    ``weights`` are by the names of handles; the result has them by the names of placeholders.
+    """
     try:
         definition = _pruned(_inlined(definition, tensors), tensors)
-        return _imported(_without_variables(definition, weights))
+        definition, placed = _without_variables(definition, weights)
+        return _imported(definition), placed
     except ModelError:
         raise
     except Exception as error:  # TensorFlow's own, of many kinds
@@ -233,50 +250,59 @@ def _inlined(definition: Any, tensors: list[str]) -> Any:
     return tf_optimizer.OptimizeGraph(config, meta)
 
 
-def _without_variables(definition: Any, weights: Mapping[str, Weight]) -> Any:
-    """The graph with a placeholder for each variable, and with what reads variables reading those."""
+def _without_variables(definition: Any, weights: Mapping[str, Weight]) -> tuple[Any, dict[str, Weight]]:
+    """The graph with a placeholder for each variable that is read, and the weights by the names of these."""
     nodes = {node.name: node for node in definition.node}
 
-    def source(name: str) -> Weight | None:
-        """The variable behind an input."""
+    def source(name: str) -> str | None:
+        """The handle behind an input."""
         seen = set()
+        name = name.partition(":")[0]
         while name not in weights:
             node = nodes.get(name)
             if node is None or node.op != "Identity" or name in seen:
                 return None
             seen.add(name)
             name = node.input[0].partition(":")[0]
-        return weights[name]
+        return name
 
+    def value(name: str) -> str:
+        """The placeholder of the variable behind an input."""
+        weight = source(name)
+        assert weight is not None
+        found = f"{weight}/value"
+        if found not in nodes:
+            array = weights[weight].value
+            nodes[found] = definition.node.add(name=found, op="Placeholder")
+            nodes[found].attr["dtype"].type = tf.as_dtype(array.dtype).as_datatype_enum
+            nodes[found].attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
+            placed[found] = weights[weight]
+        return found
+
+    placed: dict[str, Weight] = {}
+    resource = tf.resource.as_datatype_enum
     for node in list(definition.node):
-        weight = source(node.name)
-        if weight is not None:
-            kind = tf.as_dtype(weight.value.dtype).as_datatype_enum
-            if node.name in weights:
-                node.op = "Placeholder"
-                del node.input[:]
-                node.attr.clear()
-                node.attr["dtype"].type = kind
-                node.attr["shape"].shape.CopyFrom(tf.TensorShape(weight.value.shape).as_proto())
-            else:
-                node.attr["T"].type = kind
-        elif node.op == "ReadVariableOp" and source(node.input[0].partition(":")[0]) is not None:
+        behind = [source(name) for name in node.input]
+        if node.name in weights and node.op == "Placeholder" and node.attr["dtype"].type != resource:
+            placed[node.name] = weights[node.name]  # a tensor, not a variable
+        elif node.op == "ReadVariableOp" and behind[0] is not None:
             node.op = "Identity"
+            node.input[0] = value(node.input[0])
             node.attr["T"].type = node.attr.pop("dtype").type
-        elif node.op == "ResourceGather" and source(node.input[0].partition(":")[0]) is not None:
+        elif node.op == "ResourceGather" and behind[0] is not None:
             axis = definition.node.add(name=f"{node.name}/axis", op="Const")
             axis.attr["dtype"].type = tf.int32.as_datatype_enum
             axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
             node.op = "GatherV2"
+            node.input[0] = value(node.input[0])
             node.input.insert(2, axis.name)
             node.attr["Taxis"].type = tf.int32.as_datatype_enum
             node.attr["Tparams"].type = node.attr.pop("dtype").type
             node.attr.pop("validate_indices", None)
-        else:
-            written = next(filter(None, (source(i.partition(":")[0]) for i in node.input)), None)
-            if written is not None and node.op.startswith(_WRITES):
-                raise ModelError(f"the model changes its variable {written.name!r} while it runs ({node.name!r})")
-    return definition
+        elif node.op.startswith(_WRITES) and any(behind):
+            written = weights[next(filter(None, behind))]
+            raise ModelError(f"the model changes its variable {written.name!r} while it runs ({node.name!r})")
+    return definition, placed
 
 
 def _imported(definition: Any) -> tf.Graph:
@@ -291,7 +317,7 @@ def _load_keras(path: Path) -> Any:
     if path.suffix != ".keras" or not zipfile.is_zipfile(path):
         raise ModelError(f"no Keras model: {str(path)!r} is no .keras file (for a SavedModel use from_saved_model)")
     try:
-        import keras
+        import keras  # it comes with TensorFlow
 
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # whatever Keras makes of a damaged file

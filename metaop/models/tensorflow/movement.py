@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from metaop.graph.build import apply
 from metaop.graph.nodes import Node
 from metaop.models.tensorflow.table import Call, First, Refused, Value, numpy_dtype, tf_op, to_first, to_last
 from metaop.types import Shape
@@ -74,14 +75,12 @@ def transpose(call: Call) -> Any:
 
 @tf_op("Tile")
 def tile(call: Call) -> Any:
-    x, repeats, sizes = call.input(0), call.ints(1), call.sizes(0)
-    if sizes is None or len(repeats) != len(sizes):
-        raise Refused(f"multiples {repeats} do not fit {x.type}")
+    x, repeats = call.input(0), call.ints(1)
+    if len(repeats) != call.rank(0) or not all(1 <= count <= 64 for count in repeats):
+        raise Refused(f"1 to 64 repetitions of each axis are supported; got {repeats} of {x.type}")
     for axis, count in enumerate(repeats):
-        if count != 1:
-            x = call.part("joined", "concat", *[x] * count, axis=axis) if count else None
-        if x is None or count > 64:
-            raise Refused(f"{count} repetitions are not supported")
+        if count > 1:
+            x = call.part("joined", "concat", *[x] * count, axis=axis)
     return call.make("identity", x)
 
 
@@ -179,12 +178,10 @@ def unpack(call: Call) -> Any:
     axis, count = call.attr("axis"), call.attr("num")
     parts = call.part("parts", "split", call.input(0), axis=axis, split=(1,) * count)
     names = [call.name] + [call.converter.unique(f"{call.name}:{i}") for i in range(1, count)]
-    return tuple(_squeezed(call, part, axis, name) for part, name in zip(parts, names, strict=True))
+    return tuple(_squeezed(part, axis, name) for part, name in zip(parts, names, strict=True))
 
 
-def _squeezed(call: Call, node: Node, axis: int, name: str) -> Node:
-    from metaop.graph.build import apply
-
+def _squeezed(node: Node, axis: int, name: str) -> Node:
     return apply("squeeze", (node,), {"axes": (axis,)}, name=name)
 
 
@@ -303,14 +300,10 @@ def _cut(call: Call, where: tuple[list[int], ...], shrunk: list[int], layout: li
 # -- selection ---------------------------------------------------------------------------------------------------------
 
 
-@tf_op("GatherV2", "ResourceGather", "Gather")
+@tf_op("GatherV2")
 def gather(call: Call) -> Any:
-    axis = 0
-    if call.op_type == "GatherV2":
-        (axis,) = call.ints(2)
-        call.only("batch_dims", 0)
-    else:
-        raise Refused("no meta operator expresses it")
+    call.only("batch_dims", 0)
+    (axis,) = call.ints(2)
     axis = call.axis(axis, call.rank(0))
     return call.make("gather", call.input(0), call.input(1), axis=axis)
 

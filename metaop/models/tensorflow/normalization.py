@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
 from metaop.models.tensorflow.convolution import image
 from metaop.models.tensorflow.table import Call, First, Refused, tf_op
 
@@ -38,11 +36,10 @@ def local_response_norm(call: Call) -> Any:
         raise Refused("the number of channels must be known, and depth_radius at most 32")
     pads = (0, radius, 0, 0, 0, radius, 0, 0)
     padded = call.part("pad", "pad", call.part("square", "square", x), pads=pads)
-    windows = [
-        call.part("window", "slice", padded, starts=(i,), ends=(i + channels,), axes=(1,)) for i in range(2 * radius + 1)
-    ]
+    starts = range(2 * radius + 1)
+    windows = [call.part("window", "slice", padded, starts=(i,), ends=(i + channels,), axes=(1,)) for i in starts]
     total = functools.reduce(lambda a, b: call.part("sum", "add", a, b), windows)
     scaled = call.part("scaled", "multiply", total, call.number(call.attr("alpha"), 0, "alpha"))
     base = call.part("base", "add", scaled, call.number(call.attr("bias"), 0, "bias"))
-    power = call.part("pow", "pow", base, call.number(np.float32(call.attr("beta")), 0, "beta"))
+    power = call.part("pow", "pow", base, call.number(call.attr("beta"), 0, "beta"))
     return First(call.make("div", x, power))

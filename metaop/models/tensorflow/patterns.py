@@ -26,7 +26,7 @@ def gelu_inputs(ops: Iterable[tf.Operation]) -> tuple[dict[str, tf.Tensor], set[
         if last is None or turned is None or turned.op.type != "Neg" or last.type != "Mul":
             continue
         x = turned.op.inputs[0]
-        half = next(t for t in last.inputs if t.op.name != erfc.name)
+        half = next((t for t in last.inputs if t.op.name != erfc.name), erfc.outputs[0])
         parts = [erfc, scaled, turned.op, half.op]
         if _factor(half.op, 0.5) is not x or any(_only_user(part) is None for part in parts):
             continue
@@ -54,8 +54,8 @@ def _factor(op: tf.Operation, number: float) -> tf.Tensor | None:
 def is_stopped_mean(stop: tf.Operation) -> bool:
     """Whether the gradient that is stopped is zero anyway.
 
-    Variances are written ``mean((x - stop_gradient(mean(x))) ** 2)``. Along the axes of both means the deviations add up
-    to nothing, and so does the gradient through the inner mean.
+    Variances are written ``mean((x - stop_gradient(mean(x))) ** 2)``. Along the axes of both means the deviations add
+    up to nothing, and so does the gradient through the inner mean.
     """
     mean = stop.inputs[0].op
     if mean.type != "Mean" or not mean.get_attr("keep_dims"):

@@ -51,6 +51,4 @@ def arg(call: Call) -> Any:
 @tf_op("Cumsum")
 def cumsum(call: Call) -> Any:
     (axis,) = call.ints(1)
-    return call.make(
-        "cumsum", call.input(0), axis=axis, exclusive=call.attr("exclusive"), reverse=call.attr("reverse")
-    )
+    return call.make("cumsum", call.input(0), axis=axis, exclusive=call.attr("exclusive"), reverse=call.attr("reverse"))

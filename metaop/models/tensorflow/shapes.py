@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from metaop.graph.nodes import Node
 from metaop.models.tensorflow.table import Call, Refused, numpy_dtype, tf_op
@@ -13,8 +14,6 @@ from metaop.models.tensorflow.table import Call, Refused, numpy_dtype, tf_op
 
 @tf_op("Const")
 def const(call: Call) -> Any:
-    import tensorflow as tf
-
     return call.data(tf.make_ndarray(call.attr("value")))
 
 
@@ -54,11 +53,10 @@ def rank(call: Call) -> Any:
 @tf_op("Range")
 def range_(call: Call) -> Any:
     start, limit, delta = (call.constant(i).reshape(()) for i in range(3))
-    if delta == 0 or not np.isfinite(float(limit) - float(start)):
-        raise Refused(f"from {start} to {limit} by {delta} leads nowhere")
-    if (float(limit) - float(start)) / float(delta) > 1 << 24:
-        raise Refused("it is too long")
-    return call.data(np.arange(start, limit, delta, dtype=start.dtype))
+    count = (float(limit) - float(start)) / float(delta) if delta else np.nan
+    if not count <= 1 << 24:
+        raise Refused(f"from {start} to {limit} by {delta} leads nowhere, or too far")
+    return call.data(start + np.arange(max(math.ceil(count), 0)).astype(start.dtype) * delta)
 
 
 def _filled(call: Call, index: int, value: Node) -> Any:

@@ -4,9 +4,9 @@ Each backend runs in a process of its own. Where the importer computes the whole
 is left for the backend: such a case says nothing about the backend and is counted as *folded*. What is not exactly
 expressible is *unsupported*. Where the framework raises instead of computing (no kernel for uint16) the case has
 *failed*. A result beyond the case's own tolerance is held against the same model in float64: it is *rounded* if it is
-no further from that than rounding explains (a noise floor that is measured on the very data, in float32 36 of them; in float16
-and bfloat16 one, or twice the error of the expected result), and *wrong* otherwise, as is any other difference. Rounded cases are
-listed one by one, with their figures, and do not count as passed.
+no further from that than rounding explains and the expected result is not either, and *wrong* otherwise, as is any
+other difference. What rounding explains is a noise floor measured on the very data: 36 times that in float32, twice in
+float16 and bfloat16. Rounded cases are listed one by one, with their figures, and do not count as passed.
 """
 
 from __future__ import annotations
@@ -69,8 +69,10 @@ def run(case: Any, backend: str) -> tuple[str, str]:
     return status, reason
 
 
-#: How many noise floors correct results of two frameworks are apart at most, as measured over 24 operators and shapes.
+#: How many noise floors correct float32 results are apart at most, as measured over 24 operators and shapes.
 FLOORS = 36
+#: The same where a single rounding is so large that not many of them may be granted.
+FLOORS_COARSE = 2
 
 
 def _rounding(model: Any, feeds: dict[str, np.ndarray], name: str, want: np.ndarray, got: np.ndarray) -> float | None:
@@ -103,10 +105,11 @@ def _rounding(model: Any, feeds: dict[str, np.ndarray], name: str, want: np.ndar
         return None
     spread = np.sqrt(np.mean(np.square(moved), axis=0))
     floor = spread + half * np.abs(exact) + half * np.sqrt(np.mean(np.square(exact)))
-    floors = float((error / np.maximum(floor, 1e-300)).max())
-    if not coarse:
-        return floors / FLOORS
-    return min(floors, float(error.max() / max(2 * expected.max(), 1e-300)))
+    floor = np.maximum(floor, 1e-300)
+    # Both must be near: the float64 model is ours, and where it means something else than ONNX does, only the expected
+    # result shows it.
+    furthest = max(float((error / floor).max()), float((expected / floor).max()))
+    return furthest / (FLOORS_COARSE if coarse else FLOORS)
 
 
 def _widened(model: Any, narrow: np.dtype) -> Any:

@@ -28,6 +28,7 @@ POOLS = "max_pool1d max_pool2d max_pool3d average_pool1d average_pool2d average_
 
 #: spec -> (check, operators) -> why results differ
 KNOWN = {
+    "jax==0.4.30": {},
     "mxnet==1.6.0": {
         ("gradient", "selu"): SELU,
         ("forward", "conv_transpose1d conv_transpose2d"): "wrong with dilations and groups together",

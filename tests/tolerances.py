@@ -162,6 +162,7 @@ FORWARD: dict[str, Any] = {
     "attention": Noise(16),
     "rotary_embedding": Noise(8),
     **dict.fromkeys(["resize", "grid_sample", "affine_grid"], Noise(16)),
+    **dict.fromkeys(["lp_pool", "global_lp_pool", "lp_normalization", "rms_norm", "lrn"], Noise(16)),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
     **dict.fromkeys(["categorical_cross_entropy", "softmax_cross_entropy"], Noise(8)),
@@ -259,6 +260,10 @@ def above_zero(number: float) -> bool:
     return number > 0
 
 
+def any_of(values: Sequence[int] | None) -> bool:
+    return any(values or ())
+
+
 def above_one(sizes: Sequence[int]) -> bool:
     return any(size > 1 for size in sizes)
 
@@ -317,6 +322,21 @@ EXPECTED: list[Expected] = [
     ),
     *differ(
         "torch", "affine_grid", "raised", "a single element is a constant that has no float16 kernel", when("float16")
+    ),
+    *differ("torch", "lp_pool", "refused", "odd powers keep their sign in lp_pool", when(p=lambda p: p % 2 == 1)),
+    *differ("torch", "lp_pool", "refused", "lp_pool has no pads", when(pads=any_of)),
+    *differ("torch", "lp_pool", "refused", "lp_pool has no dilations", when(dilations=any_of)),
+    *differ(
+        "torch", "lp_pool", "refused", "lp_pool miscounts a window that reaches over the end", when(ceil_mode=True)
+    ),
+    *differ("torch", "lp_pool lrn", "raised", "no float16 kernel of avg_pool3d on the CPU", when("float16")),
+    *differ("torch", "lrn", "refused", "of an even size it takes one channel more before than after", when(size=4)),
+    *differ(
+        "torch",
+        "average_pool1d average_pool2d average_pool3d",
+        "refused",
+        "its average pooling has no dilations",
+        when(dilations=above_one),
     ),
     # -- TensorFlow
     *differ(
@@ -423,6 +443,8 @@ EXPECTED: list[Expected] = [
         error=2e-3,
         check="forward gradient",
     ),
+    *differ("tensorflow", "lp_normalization", "refused", "it normalizes by the L2 norm only", when(p=1)),
+    *differ("tensorflow", "lrn", "refused", "it is for images and odd sizes, and has no float64 kernel"),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
@@ -521,7 +543,7 @@ EXPECTED: list[Expected] = [
     ),
     *differ(
         "onnxruntime",
-        "batch_norm layer_norm group_norm",
+        "batch_norm layer_norm group_norm rms_norm",
         "value",
         "epsilon is an attribute, and those of ONNX are float32",
         when("float64"),
@@ -584,8 +606,15 @@ EXPECTED: list[Expected] = [
         "AffineGrid puts a single element at -1",
         when(size=lambda s: 1 in s[2:], align_corners=True),
     ),
+    *differ("onnxruntime", "lrn", "refused", "LRN is for images and odd sizes", when("float32 float16")),
     *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
-    *differ("onnxruntime", "rotary_embedding resize", "refused", "no float64 kernel", when("float64")),
+    *differ(
+        "onnxruntime",
+        "rotary_embedding resize lp_pool global_lp_pool lrn",
+        "refused",
+        "no float64 kernel",
+        when("float64"),
+    ),
     *differ("onnxruntime", "gelu", "refused", "no float64 kernel of Erf", when("float64", approximate="none")),
     *differ("onnxruntime", "where", "refused", "no kernel for booleans", when("bool")),
     *differ("onnxruntime", "scatter_add", "refused", "ScatterND does not add in float16", when("float16")),

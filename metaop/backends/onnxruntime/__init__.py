@@ -10,6 +10,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     loss,
     movement,
     normalization,
+    norms,
     pooling,
     recurrent,
     reduction,

@@ -37,6 +37,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     loss,
     movement,
     normalization,
+    norms,
     pooling,
     recurrent,
     reduction,

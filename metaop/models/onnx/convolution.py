@@ -9,6 +9,7 @@ from metaop.models.onnx.table import Call, Refused, direct, onnx_op
 
 direct("GlobalAveragePool", "global_average_pool")
 direct("GlobalMaxPool", "global_max_pool")
+direct("GlobalLpPool", "global_lp_pool", p=2)
 
 
 def _spatial(call: Call, x: Node) -> int:
@@ -125,6 +126,10 @@ def max_pool(call: Call) -> Any:
 @onnx_op("AveragePool")
 def average_pool(call: Call) -> Any:
     x, spatial, attrs = _pool(call)
-    if any(d != 1 for d in attrs.pop("dilations")):
-        raise Refused("dilations of an average are not supported")
     return call.make(f"average_pool{spatial}d", x, count_include_pad=call.flag("count_include_pad"), **attrs)
+
+
+@onnx_op("LpPool")
+def lp_pool(call: Call) -> Any:
+    x, _, attrs = _pool(call)
+    return call.make("lp_pool", x, p=call.attr("p", 2), **attrs)

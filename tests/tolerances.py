@@ -162,6 +162,7 @@ FORWARD: dict[str, Any] = {
     "attention": Noise(16),
     "rotary_embedding": Noise(8),
     **dict.fromkeys(["resize", "grid_sample", "affine_grid"], Noise(16)),
+    "col2im": SUM,
     **dict.fromkeys(["lp_pool", "global_lp_pool", "lp_normalization", "rms_norm", "lrn"], Noise(16)),
     **dict.fromkeys(["mse", "mae", "huber", "hinge"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
@@ -171,7 +172,7 @@ FORWARD: dict[str, Any] = {
 
 #: Families and operators that are linear in each argument: so are their gradients, which are sums of products too.
 MULTILINEAR = frozenset(["movement", "contraction", "convolution"])
-MULTILINEAR_OPS = frozenset(["add", "subtract", "multiply", "negative", "identity", "reduce_sum", "cumsum"])
+MULTILINEAR_OPS = frozenset(["add", "subtract", "multiply", "negative", "identity", "reduce_sum", "cumsum", "col2im"])
 
 
 def forward_bound(op: str) -> Any:
@@ -329,6 +330,8 @@ EXPECTED: list[Expected] = [
     *differ(
         "torch", "lp_pool", "refused", "lp_pool miscounts a window that reaches over the end", when(ceil_mode=True)
     ),
+    *differ("torch", "col2im", "refused", "fold makes images of two axes", when(image_shape=lambda s: len(s) != 2)),
+    *differ("torch", "col2im", "refused", "fold pads both ends alike", when(pads=(0, 0, 0, 1))),
     *differ("torch", "lp_pool lrn", "raised", "no float16 kernel of avg_pool3d on the CPU", when("float16")),
     *differ("torch", "lrn", "refused", "of an even size it takes one channel more before than after", when(size=4)),
     *differ(
@@ -443,6 +446,8 @@ EXPECTED: list[Expected] = [
         error=2e-3,
         check="forward gradient",
     ),
+    *differ("tensorflow", "max_pool_with_indices", "refused", "max_pool_with_argmax is for images, without pads"),
+    *differ("tensorflow", "max_pool_with_indices", "raised", "its kernel takes no empty tensors", when(empty=True)),
     *differ("tensorflow", "lp_normalization", "refused", "it normalizes by the L2 norm only", when(p=1)),
     *differ("tensorflow", "lrn", "refused", "it is for images and odd sizes, and has no float64 kernel"),
     # -- TensorFlow Lite
@@ -610,7 +615,7 @@ EXPECTED: list[Expected] = [
     *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
     *differ(
         "onnxruntime",
-        "rotary_embedding resize lp_pool global_lp_pool lrn",
+        "rotary_embedding resize lp_pool global_lp_pool lrn col2im",
         "refused",
         "no float64 kernel",
         when("float64"),

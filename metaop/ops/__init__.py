@@ -17,6 +17,7 @@ from metaop.ops import (
     resizing,
     sampling,
     shapes,
+    unpooling,
 )
 from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
 
@@ -41,4 +42,5 @@ __all__ = [
     "resizing",
     "sampling",
     "shapes",
+    "unpooling",
 ]

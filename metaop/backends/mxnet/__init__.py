@@ -16,6 +16,7 @@ from metaop.backends.mxnet import (
     reduction,
     resizing,
     sampling,
+    unpooling,
 )
 from metaop.backends.mxnet.adapter import MxnetBackend
 
@@ -36,6 +37,7 @@ __all__ = [
     "reduction",
     "resizing",
     "sampling",
+    "unpooling",
 ]
 
 BACKEND = MxnetBackend

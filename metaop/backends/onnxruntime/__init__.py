@@ -17,6 +17,7 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     resizing,
     sampling,
     shapes,
+    unpooling,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend
 

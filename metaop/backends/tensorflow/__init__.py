@@ -44,6 +44,7 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     resizing,
     sampling,
     shapes,
+    unpooling,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402
 

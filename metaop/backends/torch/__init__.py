@@ -17,6 +17,7 @@ from metaop.backends.torch import (
     resizing,
     sampling,
     shapes,
+    unpooling,
 )
 from metaop.backends.torch.adapter import TorchBackend
 
@@ -38,6 +39,7 @@ __all__ = [
     "resizing",
     "sampling",
     "shapes",
+    "unpooling",
 ]
 
 BACKEND = TorchBackend

@@ -63,7 +63,7 @@ def run(case: Any, backend: str) -> tuple[str, str]:
             why = _difference(_array(want), got, case.rtol, case.atol)
             if why:
                 score = _rounding(model, feeds, name, _array(want), got)
-                if score is None or score > 1:
+                if score is None or not score <= 1:
                     return "wrong", f"{name}: {why}" + ("" if score is None else f" ({score:.2g} times rounding)")
                 status, reason = "rounded", f"{name}: {score:.2g} of what rounding explains; {why}"
     return status, reason
@@ -89,7 +89,7 @@ def _rounding(model: Any, feeds: dict[str, np.ndarray], name: str, want: np.ndar
         taken = {node.name for node in exact_model.inputs}
         wide = {n: a.astype(np.float64) if a.dtype == narrow else a for n, a in feeds.items() if n in taken}
         exact = exact_model.run(wide, backend="numpy")[name]
-        if exact.shape != got.shape or not (np.isfinite(exact).all() and np.isfinite(got.astype(np.float64)).all()):
+        if exact.shape != got.shape or not all(np.isfinite(a.astype(np.float64)).all() for a in (exact, got, want)):
             return None
         error, expected = np.abs(got.astype(np.float64) - exact), np.abs(want.astype(np.float64) - exact)
         half = epsilon(narrow) / 2

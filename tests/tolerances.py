@@ -185,6 +185,8 @@ FORWARD: dict[str, Any] = {
     "attention": Noise(16),
     "rotary_embedding": Noise(8),
     **dict.fromkeys(["resize", "grid_sample", "affine_grid"], Noise(16)),
+    "col2im": SUM,
+    **dict.fromkeys(["lp_pool", "global_lp_pool", "lp_normalization", "rms_norm", "lrn"], Noise(16)),
     **dict.fromkeys(["mse", "mae", "huber", "hinge", "smooth_l1", "log_cosh"], Noise(8)),
     **dict.fromkeys(["nll_loss", "poisson_nll", "gaussian_nll", "margin_ranking", "triplet_margin"], Noise(8)),
     **dict.fromkeys(["binary_cross_entropy", "binary_cross_entropy_with_logits"], Noise(8)),
@@ -197,7 +199,7 @@ ABOUT_BITS = frozenset(["bit_cast"])
 
 #: Families and operators that are linear in each argument: so are their gradients, which are sums of products too.
 MULTILINEAR = frozenset(["movement", "contraction", "convolution"])
-MULTILINEAR_OPS = frozenset(["add", "subtract", "multiply", "negative", "identity", "reduce_sum", "cumsum"])
+MULTILINEAR_OPS = frozenset(["add", "subtract", "multiply", "negative", "identity", "reduce_sum", "cumsum", "col2im"])
 
 
 def forward_bound(op: str) -> Any:
@@ -289,6 +291,10 @@ def differ(
 
 def above_zero(number: float) -> bool:
     return number > 0
+
+
+def any_of(values: Sequence[int] | None) -> bool:
+    return any(values or ())
 
 
 def above_one(sizes: Sequence[int]) -> bool:
@@ -399,6 +405,23 @@ EXPECTED: list[Expected] = [
     ),
     *differ(
         "torch", "affine_grid", "raised", "a single element is a constant that has no float16 kernel", when("float16")
+    ),
+    *differ("torch", "lp_pool", "refused", "odd powers keep their sign in lp_pool", when(p=lambda p: p % 2 == 1)),
+    *differ("torch", "lp_pool", "refused", "lp_pool has no pads", when(pads=any_of)),
+    *differ("torch", "lp_pool", "refused", "lp_pool has no dilations", when(dilations=any_of)),
+    *differ(
+        "torch", "lp_pool", "refused", "lp_pool miscounts a window that reaches over the end", when(ceil_mode=True)
+    ),
+    *differ("torch", "col2im", "refused", "fold makes images of two axes", when(image_shape=lambda s: len(s) != 2)),
+    *differ("torch", "col2im", "refused", "fold pads both ends alike", when(pads=(0, 0, 0, 1))),
+    *differ("torch", "lp_pool lrn", "raised", "no float16 kernel of avg_pool3d on the CPU", when("float16")),
+    *differ("torch", "lrn", "refused", "of an even size it takes one channel more before than after", when(size=4)),
+    *differ(
+        "torch",
+        "average_pool1d average_pool2d average_pool3d",
+        "refused",
+        "its average pooling has no dilations",
+        when(dilations=above_one),
     ),
     # -- TensorFlow
     *differ("tensorflow", "gather_nd", "raised", "its kernel takes nothing from an empty tensor", when(empty=True)),
@@ -544,6 +567,10 @@ EXPECTED: list[Expected] = [
         error=2e-3,
         check="forward gradient",
     ),
+    *differ("tensorflow", "max_pool_with_indices", "refused", "max_pool_with_argmax is for images, without pads"),
+    *differ("tensorflow", "max_pool_with_indices", "raised", "its kernel takes no empty tensors", when(empty=True)),
+    *differ("tensorflow", "lp_normalization", "refused", "it normalizes by the L2 norm only", when(p=1)),
+    *differ("tensorflow", "lrn", "refused", "it is for images and odd sizes, and has no float64 kernel"),
     # -- TensorFlow Lite
     *differ(
         "tflite", "*", "refused", "many of its kernels fail on empty tensors, some kill the process", when(empty=True)
@@ -719,7 +746,7 @@ EXPECTED: list[Expected] = [
     ),
     *differ(
         "onnxruntime",
-        "batch_norm layer_norm group_norm",
+        "batch_norm layer_norm group_norm rms_norm",
         "value",
         "epsilon is an attribute, and those of ONNX are float32",
         when("float64"),
@@ -790,8 +817,15 @@ EXPECTED: list[Expected] = [
         "AffineGrid puts a single element at -1",
         when(size=lambda s: 1 in s[2:], align_corners=True),
     ),
+    *differ("onnxruntime", "lrn", "refused", "LRN is for images and odd sizes", when("float32 float16")),
     *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
-    *differ("onnxruntime", "rotary_embedding resize", "refused", "no float64 kernel", when("float64")),
+    *differ(
+        "onnxruntime",
+        "rotary_embedding resize lp_pool global_lp_pool lrn col2im",
+        "refused",
+        "no float64 kernel",
+        when("float64"),
+    ),
     *differ("onnxruntime", "gelu", "refused", "no float64 kernel of Erf", when("float64", approximate="none")),
     *differ("onnxruntime", "where bit_cast", "refused", "no kernel for booleans", when("bool")),
     *differ("onnxruntime", "celu", "refused", "ONNX's Celu is of float32 only, before opset 28", when("float16")),

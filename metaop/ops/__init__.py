@@ -24,10 +24,12 @@ from metaop.ops import (
     reduction,
     resizing,
     sampling,
+    scaling,
     selection,
     shapes,
     signal,
     trigonometry,
+    unpooling,
 )
 from metaop.ops.spec import REGISTRY, MetaOp, Sample, meta_op
 
@@ -59,8 +61,10 @@ __all__ = [
     "reduction",
     "resizing",
     "sampling",
+    "scaling",
     "selection",
     "shapes",
     "signal",
     "trigonometry",
+    "unpooling",
 ]

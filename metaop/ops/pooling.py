@@ -57,8 +57,7 @@ def _reads_padding_only(size, stride, begin, dilation, count):
 def _pool(spatial):
     """The rule of a pooling over ``spatial`` axes."""
 
-    def rule(x, *, kernel_shape, strides, pads, dilations=None, ceil_mode, count_include_pad=False):
-        dilations = (1,) * spatial if dilations is None else dilations
+    def rule(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad=False):
         per_axis(spatial, kernel_shape=kernel_shape, strides=strides, pads=pads, dilations=dilations)
         reach = extents(kernel_shape, dilations)
         if any(p >= extent for p, extent in zip(pads, reach * 2, strict=True)):
@@ -115,23 +114,22 @@ def _max_pool(x, kernel, strides, pads, dilations, ceil_mode):
     return np.ascontiguousarray(_slide(np.maximum, x, -np.inf, kernel, strides, pads, dilations, counts))
 
 
-def _divisors(sizes, kernel, strides, pads, counts, count_include_pad):
+def _divisors(sizes, kernel, strides, pads, dilations, counts, count_include_pad):
     """How many elements each window averages, as ``[1, 1, windows...]``."""
     spatial = len(kernel)
     result = np.ones((1,) * (spatial + 2))
-    for i, at in enumerate(_taps(kernel, strides, pads[:spatial], (1,) * spatial, counts)):
+    for i, at in enumerate(_taps(kernel, strides, pads[:spatial], dilations, counts)):
         first, last = (-pads[i], sizes[i] + pads[i + spatial]) if count_include_pad else (0, sizes[i])
         inside = ((at >= first) & (at < last)).sum(axis=0)
         result = result * inside.reshape(-1, *[1] * (spatial - 1 - i))
     return result
 
 
-def _average_pool(x, kernel, strides, pads, ceil_mode, count_include_pad):
-    ones = (1,) * len(kernel)
-    counts = _counts(x.shape[2:], kernel, strides, pads, ones, ceil_mode)
+def _average_pool(x, kernel, strides, pads, dilations, ceil_mode, count_include_pad):
+    counts = _counts(x.shape[2:], kernel, strides, pads, dilations, ceil_mode)
     work = accumulator(x.dtype)
-    sums = _slide(np.add, x.astype(work), 0, kernel, strides, pads, ones, counts)
-    divisors = _divisors(x.shape[2:], kernel, strides, pads, counts, count_include_pad)
+    sums = _slide(np.add, x.astype(work), 0, kernel, strides, pads, dilations, counts)
+    divisors = _divisors(x.shape[2:], kernel, strides, pads, dilations, counts, count_include_pad)
     return (sums / divisors.astype(work)).astype(x.dtype)
 
 
@@ -189,12 +187,12 @@ def _max_pool_vjp(m, g, y, x, *, kernel_shape, strides, pads, dilations, ceil_mo
     return (_collect(m, given, np.arange(at.size), at.reshape(-1), x),)
 
 
-def _average_pool_vjp(m, g, y, x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
+def _average_pool_vjp(m, g, y, x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
     if 0 in m.shape(x):
         return (m.zeros_like(x),)
     (n, c, *sizes), counts = m.shape(x), m.shape(y)[2:]
-    divisors = _divisors(sizes, kernel_shape, strides, pads, counts, count_include_pad)
-    at = _positions(sizes, kernel_shape, strides, pads, (1,) * len(sizes), counts)
+    divisors = _divisors(sizes, kernel_shape, strides, pads, dilations, counts, count_include_pad)
+    at = _positions(sizes, kernel_shape, strides, pads, dilations, counts)
     taps, windows = at.shape
     shares = m.reshape(m.div(g, m.constant(divisors, m.dtype(g))), shape=(n * c, windows))
     return (_collect(m, shares, np.tile(np.arange(windows), taps), at.reshape(-1), x),)
@@ -313,6 +311,21 @@ def _average_pool_samples(op, spatial):
             count_include_pad=True,
         )
 
+    @op.samples
+    def dilated(draw):
+        dilations = (2, 3, 2)[:spatial]
+        yield draw(x=(1, 2, *sizes), kernel_shape=kernel, dilations=dilations)
+        for counted in (False, True):
+            yield draw(
+                x=(1, 2, *sizes),
+                kernel_shape=kernel,
+                dilations=dilations,
+                strides=(2,) * spatial,
+                pads=uneven,
+                ceil_mode=True,
+                count_include_pad=counted,
+            )
+
 
 # -- declarations ------------------------------------------------------------------------------------------------------
 
@@ -384,11 +397,12 @@ def average_pool1d(
     kernel_shape: Ints,
     strides: Ints = (1,),
     pads: Ints = (0, 0),
+    dilations: Ints = (1,),
     ceil_mode: bool = False,
     count_include_pad: bool = False,
 ):
     """The mean of each window of ``x [N, C, L]``."""
-    return _average_pool(x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
+    return _average_pool(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 average_pool1d.vjp(_average_pool_vjp)
@@ -402,11 +416,12 @@ def average_pool2d(
     kernel_shape: Ints,
     strides: Ints = (1, 1),
     pads: Ints = (0, 0, 0, 0),
+    dilations: Ints = (1, 1),
     ceil_mode: bool = False,
     count_include_pad: bool = False,
 ):
     """The mean of each window of ``x [N, C, H, W]``."""
-    return _average_pool(x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
+    return _average_pool(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 average_pool2d.vjp(_average_pool_vjp)
@@ -426,11 +441,12 @@ def average_pool3d(
     kernel_shape: Ints,
     strides: Ints = (1, 1, 1),
     pads: Ints = (0, 0, 0, 0, 0, 0),
+    dilations: Ints = (1, 1, 1),
     ceil_mode: bool = False,
     count_include_pad: bool = False,
 ):
     """The mean of each window of ``x [N, C, D, H, W]``."""
-    return _average_pool(x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
+    return _average_pool(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 average_pool3d.vjp(_average_pool_vjp)

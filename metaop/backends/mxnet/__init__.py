@@ -24,9 +24,11 @@ from metaop.backends.mxnet import (
     reduction,
     resizing,
     sampling,
+    scaling,
     selection,
     signal,
     trigonometry,
+    unpooling,
 )
 from metaop.backends.mxnet.adapter import MxnetBackend
 
@@ -55,9 +57,11 @@ __all__ = [
     "reduction",
     "resizing",
     "sampling",
+    "scaling",
     "selection",
     "signal",
     "trigonometry",
+    "unpooling",
 ]
 
 BACKEND = MxnetBackend

@@ -73,6 +73,12 @@ def pool_max(x, kernel, strides, pads, dilations, ceil_mode):
     return pool(x, "max", kernel, strides, pads, ceil_mode)
 
 
+def pool_average(x, kernel, strides, pads, dilations, ceil_mode, count_include_pad):
+    if any(dilation != 1 for dilation in dilations):
+        raise UnsupportedOpError("mxnet: Pooling has no dilations")
+    return pool(x, "avg", kernel, strides, pads, ceil_mode, count_include_pad)
+
+
 @bind
 def max_pool1d(x, *, kernel_shape, strides, pads, dilations, ceil_mode):
     return pool_max(x, kernel_shape, strides, pads, dilations, ceil_mode)
@@ -89,18 +95,18 @@ def max_pool3d(x, *, kernel_shape, strides, pads, dilations, ceil_mode):
 
 
 @bind
-def average_pool1d(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
-    return pool(x, "avg", kernel_shape, strides, pads, ceil_mode, count_include_pad)
+def average_pool1d(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+    return pool_average(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 @bind
-def average_pool2d(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
-    return pool(x, "avg", kernel_shape, strides, pads, ceil_mode, count_include_pad)
+def average_pool2d(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+    return pool_average(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 @bind
-def average_pool3d(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
-    return pool(x, "avg", kernel_shape, strides, pads, ceil_mode, count_include_pad)
+def average_pool3d(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+    return pool_average(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 def pool_all(x, kind):

@@ -24,10 +24,12 @@ from metaop.backends.onnxruntime import (  # noqa: F401 - each fills the table o
     reduction,
     resizing,
     sampling,
+    scaling,
     selection,
     shapes,
     signal,
     trigonometry,
+    unpooling,
 )
 from metaop.backends.onnxruntime.adapter import OnnxRuntimeBackend
 

@@ -51,10 +51,12 @@ from metaop.backends.tensorflow import (  # noqa: E402, F401  each file fills th
     reduction,
     resizing,
     sampling,
+    scaling,
     selection,
     shapes,
     signal,
     trigonometry,
+    unpooling,
 )
 from metaop.backends.tensorflow.adapter import TensorflowBackend  # noqa: E402
 

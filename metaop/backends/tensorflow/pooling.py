@@ -40,10 +40,21 @@ def padded(x, value, counts, reach, strides, pads):
     return pad_spatial(x, begins, ends, value)
 
 
-def pool(kind, x, kernel_shape, strides):
+def pool(kind, x, kernel_shape, strides, dilations):
     spatial = len(kernel_shape)
     if spatial == 3 and x.dtype != tf.float32:
         raise UnsupportedOpError("tensorflow: no kernel for 3-D pooling of {}, only of float32".format(x.dtype.name))
+    if any(d != 1 for d in dilations):
+        # TensorFlow takes dilations only with strides of 1.
+        y = tf.nn.pool(
+            x,
+            window_shape=list(kernel_shape),
+            pooling_type=kind,
+            strides=[1] * spatial,
+            padding="VALID",
+            dilations=list(dilations),
+        )
+        return every(y, strides)
     function, layout = KERNELS[kind, spatial]
     return function(x, ksize=list(kernel_shape), strides=list(strides), padding="VALID", data_format=layout)
 
@@ -53,41 +64,30 @@ def max_pool(x, kernel_shape, strides, pads, dilations, ceil_mode):
     reach = [(k - 1) * d + 1 for k, d in zip(kernel_shape, dilations)]
     counts = window_counts(x.shape[1:-1], reach, strides, pads, ceil_mode)
     x = padded(x, -np.inf, counts, reach, strides, pads)
-    if all(d == 1 for d in dilations):
-        return channels_first(pool("MAX", x, kernel_shape, strides))
-    if len(kernel_shape) == 3 and x.dtype != tf.float32:
-        raise UnsupportedOpError("tensorflow: no kernel for 3-D pooling of {}, only of float32".format(x.dtype.name))
-    # TensorFlow takes dilations only with strides of 1.
-    y = tf.nn.pool(
-        x,
-        window_shape=list(kernel_shape),
-        pooling_type="MAX",
-        strides=[1] * len(kernel_shape),
-        padding="VALID",
-        dilations=list(dilations),
-    )
-    return channels_first(every(y, strides))
+    return channels_first(pool("MAX", x, kernel_shape, strides, dilations))
 
 
-def divisors(sizes, kernel_shape, strides, pads, counts, count_include_pad):
+def divisors(sizes, kernel_shape, strides, pads, dilations, counts, count_include_pad):
     """How many elements each window averages, as ``[windows..., 1]``."""
     spatial = len(sizes)
     result = np.ones((1,) * (spatial + 1))
     for i, size in enumerate(sizes):
         starts = np.arange(counts[i]) * strides[i] - pads[i]
         first, last = (-pads[i], size + pads[i + spatial]) if count_include_pad else (0, size)
-        inside = np.minimum(starts + kernel_shape[i], last) - np.maximum(starts, first)
+        read = starts[:, None] + np.arange(kernel_shape[i]) * dilations[i]
+        inside = np.sum((read >= first) & (read < last), axis=1)
         result = result * inside.reshape((-1,) + (1,) * (spatial - i))
     return result
 
 
-def average_pool(x, kernel_shape, strides, pads, ceil_mode, count_include_pad):
+def average_pool(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
     x = channels_last(x)
     sizes = x.shape[1:-1]
-    counts = window_counts(sizes, kernel_shape, strides, pads, ceil_mode)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel_shape, dilations)]
+    counts = window_counts(sizes, reach, strides, pads, ceil_mode)
     taps = float(np.prod(kernel_shape))
-    averaged = divisors(sizes, kernel_shape, strides, pads, counts, count_include_pad)
-    y = pool("AVG", padded(x, 0.0, counts, kernel_shape, strides, pads), kernel_shape, strides)
+    averaged = divisors(sizes, kernel_shape, strides, pads, dilations, counts, count_include_pad)
+    y = pool("AVG", padded(x, 0.0, counts, reach, strides, pads), kernel_shape, strides, dilations)
     if (averaged != taps).any():
         # The kernel has divided by all taps.
         y = y * tf.constant(taps / averaged, y.dtype)
@@ -103,8 +103,8 @@ def max_pooling(name):
 
 
 def average_pooling(name):
-    def bound(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
-        return average_pool(x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
+    def bound(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+        return average_pool(x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
     bound.__name__ = name
     bind(bound)

@@ -24,10 +24,12 @@ from metaop.backends.torch import (
     reduction,
     resizing,
     sampling,
+    scaling,
     selection,
     shapes,
     signal,
     trigonometry,
+    unpooling,
 )
 from metaop.backends.torch.adapter import TorchBackend
 
@@ -56,10 +58,12 @@ __all__ = [
     "reduction",
     "resizing",
     "sampling",
+    "scaling",
     "selection",
     "shapes",
     "signal",
     "trigonometry",
+    "unpooling",
 ]
 
 BACKEND = TorchBackend

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 
 from metaop.backends.torch.bindings import bind
 from metaop.backends.torch.padding import torch_pads
+from metaop.errors import UnsupportedOpError
 
 
 def native(kernel, pads):
@@ -58,7 +59,9 @@ def max_pool3d(x, *, kernel_shape, strides, pads, dilations, ceil_mode):
     return pool_max(F.max_pool3d, x, kernel_shape, strides, pads, dilations, ceil_mode)
 
 
-def average(function, total, x, kernel, strides, pads, ceil_mode, count_include_pad):
+def average(function, total, x, kernel, strides, pads, dilations, ceil_mode, count_include_pad):
+    if any(d != 1 for d in dilations):
+        raise UnsupportedOpError("torch: its average pooling has no dilations")
     # F.avg_pool3d refuses an input smaller than the window, with padding or without.
     fits = len(kernel) < 3 or all(size >= window for size, window in zip(x.shape[2:], kernel))
     if fits and native(kernel, pads):
@@ -93,18 +96,18 @@ def total3d(x, kernel, strides):
 
 
 @bind
-def average_pool1d(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
-    return average(F.avg_pool1d, total1d, x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
+def average_pool1d(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+    return average(F.avg_pool1d, total1d, x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 @bind
-def average_pool2d(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
-    return average(F.avg_pool2d, total2d, x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
+def average_pool2d(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+    return average(F.avg_pool2d, total2d, x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 @bind
-def average_pool3d(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
-    return average(F.avg_pool3d, total3d, x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
+def average_pool3d(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+    return average(F.avg_pool3d, total3d, x, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad)
 
 
 @bind

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
 from metaop.graph.nodes import Node
-from metaop.models.onnx.table import Call, Refused, direct, onnx_op
+from metaop.models.onnx.table import FOLD_BYTES, Call, Refused, direct, onnx_op
 
 direct("GlobalAveragePool", "global_average_pool")
 direct("GlobalMaxPool", "global_max_pool")
+direct("GlobalLpPool", "global_lp_pool", p=2)
 
 
 def _spatial(call: Call, x: Node) -> int:
@@ -117,14 +121,68 @@ def _pool(call: Call) -> tuple[Node, int, dict[str, Any]]:
 
 @onnx_op("MaxPool")
 def max_pool(call: Call) -> Any:
-    call.only("storage_order", 0)
+    by_column = call.flag("storage_order")
     x, spatial, attrs = _pool(call)
+    if call.wants(1):
+        y, places = call.make("max_pool_with_indices", x, **attrs)
+        return y, _by_column(call, x, places) if by_column else places
+    if x.dtype is not None and x.dtype.kind in "iu" and x.dtype.itemsize == 1:
+        # Floating pooling of such small integers is exact.
+        wide = call.part("wide", "cast", x, to=np.dtype("float32"))
+        return call.make("cast", call.part("pooled", f"max_pool{spatial}d", wide, **attrs), to=x.dtype)
     return call.make(f"max_pool{spatial}d", x, **attrs)
+
+
+def _by_column(call: Call, x: Node, places: Node) -> Any:
+    """Positions counted with the first spatial axis as the fastest."""
+    shape = call.shape(x)
+    if math.prod(shape) * 8 > FOLD_BYTES:
+        raise Refused(f"storage_order of so large a tensor ({x.type}) is not supported")
+    reverse = (0, 1, *reversed(range(2, len(shape))))
+    order = np.arange(math.prod(shape)).reshape([shape[i] for i in reverse]).transpose(reverse)
+    return call.part("by_column", "gather", call.value(order.reshape(-1), "order"), places, axis=0)
+
+
+@onnx_op("MaxUnpool")
+def max_unpool(call: Call) -> Any:
+    x, places = call.input(0), call.input(1)
+    shape, spatial = call.shape(x), _spatial(call, x)
+    kernel, strides = call.attr("kernel_shape", ()), call.attr("strides", (1,) * spatial)
+    pads = call.attr("pads", (0,) * (2 * spatial))
+    if not len(kernel) == len(strides) == len(pads) / 2 == spatial:
+        raise Refused(f"kernel_shape, strides and pads must have one and two numbers for each of {spatial} axes")
+    if any(s < k for s, k in zip(strides, kernel, strict=True)):
+        raise Refused("where windows overlap, two maxima may come from one place")
+    inner = [
+        (n - 1) * s + k - a - b
+        for n, s, k, a, b in zip(shape[2:], strides, kernel, pads[:spatial], pads[spatial:], strict=True)
+    ]
+    count = math.prod(shape)
+    flat = [call.part(part, "reshape", node, shape=(count,)) for part, node in (("values", x), ("places", places))]
+    spread = call.part("spread", "scatter_add", flat[1], flat[0], axis=0, size=math.prod(shape[:2]) * math.prod(inner))
+    wanted = call.static(2, default=(*shape[:2], *inner))
+    more = [a - b for a, b in zip(wanted, (*shape[:2], *inner), strict=True)]
+    if not any(more):
+        return call.make("reshape", spread, shape=wanted)
+    if min(more) < 0 or any(more[:2]):
+        raise Refused(f"output_shape {wanted} is smaller than what the pooling came from")
+    image = call.part("image", "reshape", spread, shape=(*shape[:2], *inner))
+    return call.make("pad", image, pads=(0,) * len(more) + tuple(more))
+
+
+@onnx_op("Col2Im", since=18)
+def col2im(call: Call) -> Any:
+    attrs = {name: call.attr(name, ()) for name in ("strides", "pads", "dilations") if call.given(name)}
+    return call.make("col2im", call.input(0), image_shape=call.static(1), block_shape=call.static(2), **attrs)
 
 
 @onnx_op("AveragePool")
 def average_pool(call: Call) -> Any:
     x, spatial, attrs = _pool(call)
-    if any(d != 1 for d in attrs.pop("dilations")):
-        raise Refused("dilations of an average are not supported")
     return call.make(f"average_pool{spatial}d", x, count_include_pad=call.flag("count_include_pad"), **attrs)
+
+
+@onnx_op("LpPool")
+def lp_pool(call: Call) -> Any:
+    x, _, attrs = _pool(call)
+    return call.make("lp_pool", x, p=call.attr("p", 2), **attrs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from metaop.graph.nodes import Node
@@ -71,10 +70,10 @@ def rms_norm(call: Call) -> Any:
     x, scale = call.input(0), call.input(1)
     _float32_only(call, x)
     rank = call.rank(x)
-    axes = tuple(range(call.axis(call.attr("axis", -1), rank), rank))
-    mean = call.part("mean", "reduce_mean", call.part("square", "square", x), axes=axes, keepdims=True)
-    moved = call.part("moved", "add", mean, call.number(call.attr("epsilon", 1e-5), x, "epsilon"))
-    y = call.make("multiply", call.part("norm", "div", x, call.part("rms", "sqrt", moved)), scale)
+    axis, epsilon = call.axis(call.attr("axis", -1), rank), call.attr("epsilon", 1e-5)
+    if scale.shape == (x.shape or ())[axis:]:
+        return call.make("rms_norm", x, scale, axis=axis, epsilon=epsilon)
+    y = call.make("multiply", call.part("norm", "rms_norm", x, axis=axis, epsilon=epsilon), scale)
     if y.shape != x.shape:
         raise Refused("the scale must broadcast to the input")
     return y
@@ -114,17 +113,10 @@ def mean_variance_norm(call: Call) -> Any:
 
 @onnx_op("LRN")
 def local_response_norm(call: Call) -> Any:
-    x, size = call.input(0), call.attr("size", 0)
-    alpha, beta, bias = call.attr("alpha", 1e-4), call.attr("beta", 0.75), call.attr("bias", 1.0)
-    rank = call.rank(x)
-    channels = (x.shape or ())[1] if rank > 1 else None
-    if channels is None or not 1 <= size <= 64:
-        raise Refused("the number of channels must be known, and size between 1 and 64")
-    before = (size - 1) // 2
-    pads = (0, before, *[0] * (rank - 2), 0, size - 1 - before, *[0] * (rank - 2))
-    padded = call.part("pad", "pad", call.part("square", "square", x), pads=pads)
-    shifted = [call.part("window", "slice", padded, starts=(i,), ends=(i + channels,), axes=(1,)) for i in range(size)]
-    added = functools.reduce(lambda a, b: call.part("sum", "add", a, b), shifted)
-    scaled = call.part("scaled", "multiply", added, call.number(alpha / size, x, "alpha"))
-    base = call.part("base", "add", scaled, call.number(bias, x, "bias"))
-    return call.make("div", x, call.part("pow", "pow", base, call.number(beta, x, "beta")))
+    attrs = {"alpha": call.attr("alpha", 1e-4), "beta": call.attr("beta", 0.75), "bias": call.attr("bias", 1.0)}
+    return call.make("lrn", call.input(0), size=call.attr("size", 0), **attrs)
+
+
+@onnx_op("LpNormalization")
+def lp_normalization(call: Call) -> Any:
+    return call.make("lp_normalization", call.input(0), axis=call.attr("axis", -1), p=call.attr("p", 2))

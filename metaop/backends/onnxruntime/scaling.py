@@ -1,0 +1,43 @@
+"""Norms."""
+
+import numpy as np
+
+from metaop.backends.onnxruntime.bindings import bind
+from metaop.backends.onnxruntime.graph import NoKernel, node
+from metaop.backends.onnxruntime.normalization import _stash_type
+
+bind.rename(
+    {
+        "global_lp_pool": node("GlobalLpPool", p="p"),
+        "lp_normalization": node("LpNormalization", axis="axis", p="p"),
+    }
+)
+
+
+@bind
+def lp_pool(o, x, *, kernel_shape, p, strides, pads, dilations, ceil_mode):
+    return o.LpPool(
+        x,
+        auto_pad="NOTSET",
+        kernel_shape=kernel_shape,
+        p=p,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        ceil_mode=ceil_mode,
+    )
+
+
+@bind
+def lrn(o, x, *, size, alpha, beta, bias):
+    if x.rank != 4 or size % 2 == 0:
+        raise NoKernel("its LRN is for images and odd sizes")
+    return o.LRN(x, size=size, alpha=alpha, beta=beta, bias=bias)
+
+
+@bind
+def rms_norm(o, x, scale=None, *, axis, epsilon):
+    o.since(23)
+    if scale is None:
+        scale = o.constant(np.ones(x.shape[axis:]), x.dtype)
+    return o.RMSNormalization(x, scale, axis=axis, epsilon=epsilon, stash_type=_stash_type(x.dtype))

@@ -27,17 +27,23 @@ _start()
 
 from metaop.backends.jax import (  # noqa: E402, F401  each file fills the table of bindings
     activation,
+    attention,
     contraction,
     convolution,
+    criteria,
     elementwise,
     logic,
     loss,
     movement,
     normalization,
     pooling,
+    quantization,
     recurrent,
     reduction,
+    resizing,
+    sampling,
     shapes,
+    signal,
 )
 from metaop.backends.jax.adapter import JaxBackend  # noqa: E402
 

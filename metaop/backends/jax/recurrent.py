@@ -74,3 +74,14 @@ def gru(x, w, r, b=None, h0=None, *, direction, linear_before_reset):
 @bind
 def lstm_cell(x, h, c, w, r, b=None):
     return lstm_step((h, c), x, w, r, b)
+
+
+@bind
+def rnn(x, w, r, b=None, h0=None, *, direction, activation):
+    activate = jnp.tanh if activation == "tanh" else jax.nn.relu
+
+    def step(states, x_t, w_d, r_d, b_d):
+        wb, rb = halves(b_d)
+        return (activate(linear(x_t, w_d, wb) + linear(states[0], r_d, rb)),)
+
+    return run(step, x, w, r, b, [h0], direction)

@@ -6,17 +6,32 @@ from jax import lax
 from metaop.backends.jax.bindings import bind
 
 AXES = {"axes": "axis", "keepdims": "keepdims"}
-POSITION = {"axis": "axis", "keepdims": "keepdims"}
 
 bind.rename(
     {
         "reduce_mean": (jnp.mean, AXES),
         "reduce_max": (jnp.max, AXES),
         "reduce_min": (jnp.min, AXES),
-        "argmax": (jnp.argmax, POSITION),
-        "argmin": (jnp.argmin, POSITION),
     }
 )
+
+
+def position(find, x, axis, keepdims, last):
+    if not last:
+        return find(x, axis=axis, keepdims=keepdims)
+    # JAX has no way to ask for the last one.
+    size = x.size if axis is None else x.shape[axis]
+    return size - 1 - find(jnp.flip(x, axis), axis=axis, keepdims=keepdims)
+
+
+@bind
+def argmax(x, *, axis, keepdims, select_last_index):
+    return position(jnp.argmax, x, axis, keepdims, select_last_index)
+
+
+@bind
+def argmin(x, *, axis, keepdims, select_last_index):
+    return position(jnp.argmin, x, axis, keepdims, select_last_index)
 
 
 @bind

@@ -27,17 +27,26 @@ _start()
 
 from metaop.backends.jax import (  # noqa: E402, F401  each file fills the table of bindings
     activation,
+    arithmetic,
+    arrangement,
+    bitwise,
     contraction,
     convolution,
     elementwise,
+    indexing,
     logic,
     loss,
+    matrices,
     movement,
     normalization,
+    norms,
     pooling,
+    rectifiers,
     recurrent,
     reduction,
+    selection,
     shapes,
+    trigonometry,
 )
 from metaop.backends.jax.adapter import JaxBackend  # noqa: E402
 

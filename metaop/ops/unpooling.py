@@ -3,9 +3,9 @@
 import numpy as np
 
 from metaop.errors import AttributeValueError, ShapeError
-from metaop.ops.norms import _filled
 from metaop.ops.pooling import _counts, _pool, _positions, _text
 from metaop.ops.rules import require_rank, unify_size
+from metaop.ops.scaling import _filled
 from metaop.ops.spec import meta_op
 from metaop.ops.windows import accumulator, extents, per_axis, window_count
 from metaop.types import FLOATING, Ints, TensorType

@@ -27,23 +27,32 @@ _start()
 
 from metaop.backends.jax import (  # noqa: E402, F401  each file fills the table of bindings
     activation,
+    arithmetic,
+    arrangement,
     attention,
+    bitwise,
     contraction,
     convolution,
     criteria,
     elementwise,
+    indexing,
     logic,
     loss,
+    matrices,
     movement,
     normalization,
+    norms,
     pooling,
     quantization,
+    rectifiers,
     recurrent,
     reduction,
     resizing,
     sampling,
+    selection,
     shapes,
     signal,
+    trigonometry,
 )
 from metaop.backends.jax.adapter import JaxBackend  # noqa: E402
 

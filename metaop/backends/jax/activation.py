@@ -49,6 +49,13 @@ def prelu(x, slope):
 
 
 @bind
+def hardmax(x, *, axis):
+    if x.size == 0:
+        return x
+    return jax.nn.one_hot(jnp.argmax(x, axis=axis), x.shape[axis], dtype=x.dtype, axis=axis)
+
+
+@bind
 def dropout(x, mask=None, *, ratio, training):
     if not training:
         return x

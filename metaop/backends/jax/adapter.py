@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from metaop.backends.base import Backend, as_tuple
-from metaop.backends.jax.bindings import BEFORE, bind
+from metaop.backends.jax.bindings import BEFORE, UNCOMPILED, bind
 from metaop.errors import DeviceError
 
 if hasattr(jax, "enable_x64"):
@@ -81,8 +81,7 @@ class JaxBackend(Backend):
         return functools.partial(binding.function, **binding.keywords(attrs))
 
     def _compile(self, op, attrs):
-        # The inputs say on which device it runs, also those of which only the shape is used.
-        compiled = jax.jit(self._bound(op, attrs), keep_unused=True)
+        compiled = self._jit(op, self._bound(op, attrs))
         look, attrs = BEFORE.get(op), dict(attrs)
         made_here = self.hosted(compiled)
 
@@ -96,11 +95,15 @@ class JaxBackend(Backend):
 
         return run
 
+    def _jit(self, op, function):
+        # The inputs say on which device it runs, also those of which only the shape is used.
+        return function if op in UNCOMPILED else jax.jit(function, keep_unused=True)
+
     def linearize(self, op, attrs, inputs, wrt):
         smooth = tuple(i for i in wrt if is_floating(inputs[i]))
 
         def make(op, attrs):
-            return jax.jit(functools.partial(_gradients, self._bound(op, attrs), smooth), keep_unused=True)
+            return self._jit(op, functools.partial(_gradients, self._bound(op, attrs), smooth))
 
         outputs = self.call(op, attrs, inputs)
         # Compiled as a whole, from the inputs: what the way back does not need of the way forth is left out.

@@ -15,6 +15,12 @@ def matmul(x, y):
 
 
 @bind
+def linear(x, w, b=None):
+    y = jnp.matmul(x, jnp.transpose(w), precision=FULL)
+    return y if b is None else y + b
+
+
+@bind
 def einsum(*inputs, equation):
     return jnp.einsum(equation, *inputs, precision=FULL)
 

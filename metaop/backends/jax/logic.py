@@ -17,5 +17,15 @@ bind.rename(
         "logical_or": jnp.logical_or,
         "logical_xor": jnp.logical_xor,
         "logical_not": jnp.logical_not,
+        "is_nan": jnp.isnan,
     }
 )
+
+
+@bind
+def is_inf(x, *, detect_negative, detect_positive):
+    if detect_negative and detect_positive:
+        return jnp.isinf(x)
+    if detect_negative or detect_positive:
+        return jnp.isneginf(x) if detect_negative else jnp.isposinf(x)
+    return jnp.zeros_like(x, dtype=bool)

@@ -1,4 +1,4 @@
-"""JAX's reductions and running sums. JAX sums and multiplies small integers in wider ones unless told the dtype."""
+"""JAX's reductions, positions and running sums. JAX sums and multiplies small integers in wider ones unless told the dtype."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -44,13 +44,39 @@ def reduce_prod(x, *, axes, keepdims):
     return jnp.prod(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
 
 
+def position(find, x, axis, keepdims, last):
+    if not last:
+        return find(x, axis=axis, keepdims=keepdims)
+    # JAX has no way to ask for the last one.
+    size = x.size if axis is None else x.shape[axis]
+    return size - 1 - find(jnp.flip(x, axis=axis), axis=axis, keepdims=keepdims)
+
+
 @bind
-def cumsum(x, *, axis, exclusive, reverse):
+def argmax(x, *, axis, keepdims, select_last_index):
+    return position(jnp.argmax, x, axis, keepdims, select_last_index)
+
+
+@bind
+def argmin(x, *, axis, keepdims, select_last_index):
+    return position(jnp.argmin, x, axis, keepdims, select_last_index)
+
+
+def scan(accumulate, start, x, axis, exclusive, reverse):
     axis = axis % x.ndim
-    if exclusive:
-        # One step late: the first is nothing, and the last is left out.
-        size = x.shape[axis]
+    if exclusive and x.shape[axis]:
+        # One step late: the first is the start, and the last is left out.
         shift = [(0, 0, 0)] * x.ndim
         shift[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
-        x = lax.pad(x, jnp.zeros((), x.dtype), shift) if size else x
-    return lax.cumsum(x, axis=axis, reverse=reverse)
+        x = lax.pad(x, jnp.array(start, x.dtype), shift)
+    return accumulate(x, axis=axis, reverse=reverse)
+
+
+@bind
+def cumsum(x, *, axis, exclusive, reverse):
+    return scan(lax.cumsum, 0, x, axis, exclusive, reverse)
+
+
+@bind
+def cumprod(x, *, axis, exclusive, reverse):
+    return scan(lax.cumprod, 1, x, axis, exclusive, reverse)

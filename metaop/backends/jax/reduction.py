@@ -16,24 +16,6 @@ bind.rename(
 )
 
 
-def position(find, x, axis, keepdims, last):
-    if not last:
-        return find(x, axis=axis, keepdims=keepdims)
-    # JAX has no way to ask for the last one.
-    size = x.size if axis is None else x.shape[axis]
-    return size - 1 - find(jnp.flip(x, axis), axis=axis, keepdims=keepdims)
-
-
-@bind
-def argmax(x, *, axis, keepdims, select_last_index):
-    return position(jnp.argmax, x, axis, keepdims, select_last_index)
-
-
-@bind
-def argmin(x, *, axis, keepdims, select_last_index):
-    return position(jnp.argmin, x, axis, keepdims, select_last_index)
-
-
 @bind
 def reduce_sum(x, *, axes, keepdims):
     return jnp.sum(x, axis=axes, dtype=x.dtype, keepdims=keepdims)

@@ -17,6 +17,7 @@ UNSUPPORTED = {
     "trunc_div": "it has no builtin kernel for TensorFlow's TruncateDiv",
     "max_pool3d": "it has no builtin kernel for TensorFlow's MaxPool3D",
     "average_pool3d": "it has no builtin kernel for TensorFlow's AvgPool3D",
+    "max_pool_with_indices": "it has no builtin kernel for TensorFlow's MaxPoolWithArgmax",
 }
 
 for _op, _reason in UNSUPPORTED.items():

@@ -583,6 +583,8 @@ EXPECTED: list[Expected] = [
         when(periodic=True, size=7),
     ),
     *differ("tflite", "selu", "refused", "its constants are built in", when(alpha=not_default)),
+    *differ("tflite", "lp_normalization", "refused", "it normalizes by the L2 norm only", when(p=1)),
+    *differ("tflite", "lrn", "refused", "it is for images and odd sizes"),
     *differ("tflite", "resize", "refused", "it resizes two axes, linearly or to the nearest, to whole sizes"),
     *differ(
         "tflite",

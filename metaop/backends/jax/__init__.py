@@ -49,6 +49,7 @@ from metaop.backends.jax import (  # noqa: E402, F401  each file fills the table
     reduction,
     resizing,
     sampling,
+    scaling,
     selection,
     shapes,
     signal,

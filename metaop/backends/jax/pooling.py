@@ -5,6 +5,7 @@ import numpy as np
 from jax import lax
 
 from metaop.backends.jax.bindings import bind
+from metaop.errors import UnsupportedOpError
 
 
 def windows(sizes, kernel, strides, pads, dilations, ceil_mode):
@@ -76,7 +77,9 @@ def max_pooling(name):
 
 
 def average_pooling(name):
-    def bound(x, *, kernel_shape, strides, pads, ceil_mode, count_include_pad):
+    def bound(x, *, kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad):
+        if any(d != 1 for d in dilations):
+            raise UnsupportedOpError("JAX does not differentiate sums over dilated windows")
         return average_pool(x, kernel_shape, strides, pads, ceil_mode, count_include_pad)
 
     bound.__name__ = name

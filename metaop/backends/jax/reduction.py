@@ -1,4 +1,4 @@
-"""JAX's reductions, positions and running sums. JAX sums and multiplies small integers in wider ones unless told the dtype."""
+"""JAX's reductions, positions and running sums. Told no dtype, it sums and multiplies small integers in wider ones."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -37,6 +37,7 @@ UNSUPPORTED = {
     "det": "it has no builtin kernel for TensorFlow's MatrixDeterminant",
     "unique": "it has no builtin kernel for TensorFlow's UniqueWithCountsV2",
     "non_max_suppression": "its converter leaves the list of chosen boxes padded to the greatest length",
+    "max_pool_with_indices": "it has no builtin kernel for TensorFlow's MaxPoolWithArgmax",
 }
 
 for _op, _reason in UNSUPPORTED.items():

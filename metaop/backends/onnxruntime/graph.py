@@ -29,11 +29,16 @@ RUNTIME = tuple(int(n) for n in re.findall(r"\d+", onnxruntime.__version__)[:2])
 #: not know it get the newest that they know, and lack what came later.
 _OPSETS = (((1, 18), 21, 10), ((1, 17), 20, 9), ((1, 16), 19, 9), ((1, 15), 18, 8))
 #: The first ONNX Runtime with kernels for a newer opset, in which single operators are written that came with it.
-_NEWER = {23: (1, 23), 24: (1, 24)}
+_NEWER = {23: (1, 23)}
 OLDEST_RUNTIME = _OPSETS[-1][0]
 OPSET, IR_VERSION = next((row[1:] for row in _OPSETS if row[0] <= RUNTIME), _OPSETS[-1][1:])
 
 _TO_BOOL = frozenset(["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"])
+
+
+def knows(opset):
+    """Whether this ONNX Runtime has kernels for operators that came with a newer opset."""
+    return RUNTIME >= _NEWER[opset]
 
 
 class NoKernel(Exception):
@@ -70,10 +75,7 @@ class Graph:
         self.opset = OPSET
 
     def since(self, opset):
-        """Write the model in a newer opset than usual, for an operator that came with it."""
-        needed = _NEWER[opset]
-        if needed > RUNTIME:
-            raise NoKernel("ONNX has it from opset {} on, which came with onnxruntime {}.{}".format(opset, *needed))
+        """Write the model in a newer opset than usual, for an operator that came with it; see :func:`knows`."""
         self.opset = max(self.opset, opset)
 
     def input(self, dtype, shape):

@@ -1,7 +1,7 @@
 """Sampling."""
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import OPSET, RUNTIME, NoKernel
+from metaop.backends.onnxruntime.graph import OPSET, RUNTIME
 
 if OPSET >= 20:
 
@@ -11,8 +11,6 @@ if OPSET >= 20:
 
     @bind
     def affine_grid(o, theta, *, size, align_corners):
-        if align_corners and 1 in size[2:]:
-            raise NoKernel("its AffineGrid puts a single element at the border -1, not in the middle")
         return o.AffineGrid(theta, size, align_corners=align_corners)
 
 else:

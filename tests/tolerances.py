@@ -812,13 +812,6 @@ EXPECTED: list[Expected] = [
         "no float64 kernel; ONNX's function body takes the softmax in float32",
         when("float64"),
     ),
-    *differ(
-        "onnxruntime",
-        "affine_grid",
-        "refused",
-        "AffineGrid puts a single element at -1",
-        when(size=lambda s: 1 in s[2:], align_corners=True),
-    ),
     *differ("onnxruntime", "lrn", "refused", "LRN is for images and odd sizes", when("float32 float16")),
     *differ("onnxruntime", "attention", "refused", "Attention takes no empty tensors", when(empty=True)),
     *differ(

@@ -228,6 +228,8 @@ def grid_sample_rejects(reject):
 def _affine_grid(theta, *, size, align_corners):
     if len(size) not in (4, 5) or min(size) < 1:
         raise AttributeValueError(f"size takes the sizes [N, C, spatial...] of an image, all >= 1; got {size}")
+    if align_corners and 1 in size[2:]:
+        raise AttributeValueError(f"size takes spatial sizes >= 2 where corners are aligned; got {size}")
     require_rank("theta", theta, 3, 3)
     spatial = len(size) - 2
     if theta.shape is not None:
@@ -242,7 +244,7 @@ def _base(size, align_corners):
     steps = []
     for n in size[2:]:
         at = np.arange(n, dtype=np.float64)
-        steps.append((2 * at / (n - 1) - 1 if n > 1 else at) if align_corners else (2 * at + 1) / n - 1)
+        steps.append(2 * at / (n - 1) - 1 if align_corners else (2 * at + 1) / n - 1)
     grids = np.meshgrid(*steps, indexing="ij")
     return np.stack([*(g.reshape(-1) for g in reversed(grids)), np.ones(grids[0].size)], axis=1)
 
@@ -270,7 +272,7 @@ def affine_grid_samples(draw):
     for align_corners in (False, True):
         yield draw(theta=(2, 2, 3), size=(2, 3, 4, 5), align_corners=align_corners)
         yield draw(theta=(2, 3, 4), size=(2, 1, 2, 3, 4), align_corners=align_corners)
-        yield draw(theta=(1, 2, 3), size=(1, 1, 1, 3), align_corners=align_corners)
+    yield draw(theta=(1, 2, 3), size=(1, 1, 1, 3))
 
 
 @affine_grid.rejects
@@ -278,6 +280,7 @@ def affine_grid_rejects(reject):
     yield reject(theta="float32[2, 2, 3]", message="'size' is required")
     yield reject(theta="float32[2, 2, 3]", size=(2, 3, 4), message="size takes")
     yield reject(theta="float32[2, 2, 3]", size=(2, 3, 0, 5), message="size takes")
+    yield reject(theta="float32[2, 2, 3]", size=(2, 3, 1, 5), align_corners=True, message="where corners are aligned")
     yield reject(theta="float32[2, 3]", size=(2, 3, 4, 5), message="theta must have rank 3")
     yield reject(theta="float32[2, 2, 3]", size=(3, 3, 4, 5), message="the batches of theta and size")
     yield reject(theta="float32[2, 2, 3]", size=(2, 3, 4, 5, 6), message="the rows of theta")

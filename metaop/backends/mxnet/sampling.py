@@ -18,7 +18,7 @@ def grid_sample(x, grid, *, mode, padding_mode, align_corners):
 
 @bind
 def affine_grid(theta, *, size, align_corners):
-    if len(size) != 4 or not align_corners or 1 in size[2:]:
-        raise UnsupportedOpError("mxnet: GridGenerator makes grids for images, corners aligned, of two rows at least")
+    if len(size) != 4 or not align_corners:
+        raise UnsupportedOpError("mxnet: GridGenerator makes grids for images, corners aligned")
     grid = generated(theta.reshape((size[0], 6)), transform_type="affine", target_shape=size[2:])
     return mx.np.transpose(grid, (0, 2, 3, 1))

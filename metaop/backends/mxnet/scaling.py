@@ -36,6 +36,6 @@ def global_lp_pool(x, *, p):
 
 @bind
 def lrn(x, *, size, alpha, beta, bias):
-    if len(x.shape) != 4 or size % 2 == 0:
-        raise UnsupportedOpError("mxnet: LRN is for images and odd sizes")
+    if len(x.shape) != 4 or size % 2 == 0 or x.dtype != "float32":
+        raise UnsupportedOpError("mxnet: LRN is for images of float32 and odd sizes")
     return normalised(x, alpha=alpha, beta=beta, knorm=bias, nsize=size)

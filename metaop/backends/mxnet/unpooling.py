@@ -14,8 +14,8 @@ if VERSION >= (1, 7):
     def col2im(x, *, image_shape, block_shape, strides, pads, dilations):
         count = len(image_shape)
         pads = pads or (0,) * (2 * count)
-        if pads[:count] != pads[count:]:
-            raise UnsupportedOpError("mxnet: col2im pads both ends alike")
+        if count != 2 or pads[:count] != pads[count:]:
+            raise UnsupportedOpError("mxnet: col2im makes images of two axes, and pads both ends alike")
         return put_back(
             x,
             output_size=image_shape,

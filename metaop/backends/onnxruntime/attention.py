@@ -3,9 +3,9 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
+from metaop.backends.onnxruntime.graph import RUNTIME, knows
 
 
-@bind
 def attention(o, q, k, v, bias=None, mask=None, *, scale, is_causal, softcap):
     o.since(23)
     if q.dtype == np.float64:
@@ -28,7 +28,6 @@ def attention(o, q, k, v, bias=None, mask=None, *, scale, is_causal, softcap):
     )
 
 
-@bind
 def rotary_embedding(o, x, cos, sin, position_ids=None, *, interleaved, rotary_embedding_dim):
     o.since(23)
     if position_ids is not None and position_ids.dtype != np.int64:
@@ -41,4 +40,15 @@ def rotary_embedding(o, x, cos, sin, position_ids=None, *, interleaved, rotary_e
         interleaved=interleaved,
         num_heads=0,
         rotary_embedding_dim=rotary_embedding_dim,
+    )
+
+
+if knows(23):
+    bind(attention)
+    bind(rotary_embedding)
+else:
+    bind.unsupported(
+        "attention",
+        "rotary_embedding",
+        reason="ONNX has it from opset 23 on, onnxruntime {}.{} knows less".format(*RUNTIME),
     )

@@ -39,6 +39,11 @@ _TO_BOOL = frozenset(
 )
 
 
+def knows(opset):
+    """Whether this ONNX Runtime has kernels for operators that came with a newer opset."""
+    return _NEWER[opset] <= RUNTIME
+
+
 class NoKernel(Exception):
     """Inputs that ONNX Runtime builds a session for and then refuses, or dies of; says why."""
 
@@ -73,7 +78,7 @@ class Graph:
         self.opset = OPSET
 
     def since(self, opset):
-        """Write the model in a newer opset than usual, for an operator that came with it."""
+        """Write the model in a newer opset than usual, for an operator that came with it; see :func:`knows`."""
         needed = _NEWER.get(opset)
         if needed is not None and needed > RUNTIME:
             self.no_kernel("ONNX has it from opset {} on, which came with onnxruntime {}.{}".format(opset, *needed))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
-from metaop.backends.onnxruntime.graph import NoKernel, node
+from metaop.backends.onnxruntime.graph import RUNTIME, knows, node
 from metaop.backends.onnxruntime.normalization import _stash_type
 
 bind.rename(
@@ -31,13 +31,18 @@ def lp_pool(o, x, *, kernel_shape, p, strides, pads, dilations, ceil_mode):
 @bind
 def lrn(o, x, *, size, alpha, beta, bias):
     if x.rank != 4 or size % 2 == 0:
-        raise NoKernel("its LRN is for images and odd sizes")
+        o.no_kernel("its LRN is for images and odd sizes")
     return o.LRN(x, size=size, alpha=alpha, beta=beta, bias=bias)
 
 
-@bind
 def rms_norm(o, x, scale=None, *, axis, epsilon):
     o.since(23)
     if scale is None:
         scale = o.constant(np.ones(x.shape[axis:]), x.dtype)
     return o.RMSNormalization(x, scale, axis=axis, epsilon=epsilon, stash_type=_stash_type(x.dtype))
+
+
+if knows(23):
+    bind(rms_norm)
+else:
+    bind.unsupported("rms_norm", reason="ONNX has it from opset 23 on, onnxruntime {}.{} knows less".format(*RUNTIME))

@@ -10,7 +10,7 @@ import pytest
 
 import metaop as mo
 from metaop import backends
-from metaop.errors import DeviceError, FrameworkError
+from metaop.errors import DeviceError, FrameworkError, UnsupportedOpError
 from tests.checks import BACKENDS, same_bits
 
 pytestmark = pytest.mark.skipif("jax" not in BACKENDS, reason="METAOP_TEST_BACKENDS leaves it out")
@@ -147,6 +147,13 @@ def test_results_are_the_callers_own():
         (lambda i: mo.embedding(i, mo.Variable(np.ones((3, 2), "float32"))), [-1, 0]),
         (lambda i: mo.scatter_add(i, mo.Variable(np.ones((2, 2), "float32")), axis=0, size=3), [0, 3]),
         (lambda i: mo.sparse_softmax_cross_entropy(mo.Variable(np.ones((2, 3), "float32")), i), [0, 3]),
+        (lambda i: mo.gather_elements(mo.Variable(np.ones(3, "float32")), i), [0, 3]),
+        (lambda i: mo.scatter_elements(mo.Variable(np.ones(3)), i, mo.Variable(np.ones(2)), reduction="add"), [-4, 0]),
+        (lambda i: mo.gather_nd(mo.Variable(np.ones((3, 2), "float32")), i), [2, 2]),
+        (lambda i: mo.gather_nd(mo.Variable(np.ones((2, 3, 2))), mo.reshape(i, shape=(2, 1)), batch_dims=1), [0, 3]),
+        (lambda i: mo.scatter_nd(mo.Variable(np.ones((3, 2))), i, mo.Variable(np.ones(()))), [0, -3]),
+        (lambda i: mo.tensor_scatter(mo.Variable(np.ones((2, 3))), mo.Variable(np.ones((2, 2))), i, axis=1), [0, 2]),
+        (lambda i: mo.reverse_sequence(mo.Variable(np.ones((3, 2))), i), [0, 4]),
     ],
 )
 def test_indices_that_do_not_exist_are_errors(build, wrong):
@@ -175,6 +182,10 @@ x = jax.from_numpy(np.ones((2, 3)))
 for op, attrs in (("tanh", {}), ("identity", {}), ("shape_of", {"start": 0, "end": None}), ("size_of", {})):
     (y,) = jax.call(op, attrs, [x])
     assert [d.id for d in y.devices()] == [1], op
+(y,) = jax.call("range", {"start": 0, "limit": 3, "delta": 1, "dtype": np.dtype("int64")}, [])
+assert [d.id for d in y.devices()] == [1]
+for y in (*jax.call("nonzero", {}, [x]), *jax.call("unique", {"axis": None, "sorted": False}, [x])):
+    assert [d.id for d in y.devices()] == [1]
 outputs, pullback = jax.linearize("tanh", {}, [x], [0])
 assert [d.id for d in pullback([x])[0].devices()] == [1]
 """
@@ -191,6 +202,15 @@ assert dict(os.environ) == before
 """
     done = python(code)
     assert (done.stdout, done.stderr) == ("[1. 1.]\n", "")
+
+
+def test_what_it_does_not_differentiate_is_refused():
+    x = mo.Variable(np.ones(3), name="x")
+    y = mo.reduce_sum(mo.scatter_elements(x, mo.constant([0, 0]), mo.constant([2.0, 3.0]), reduction="mul"))
+    session = mo.Session("jax")
+    assert session.run(y) == 8
+    with pytest.raises(UnsupportedOpError, match="unique_indices"):
+        session.gradients(y, [x])
 
 
 # -- compiling ---------------------------------------------------------------------------------------------------------

@@ -91,7 +91,8 @@ def tensor_scatter(x, update, write_indices=None, *, axis, mode):
     def write(x, update, start):
         if mode == "linear":
             return lax.dynamic_update_slice_in_dim(x, update, start, axis)
-        places = (start + jnp.arange(update.shape[axis], dtype=start.dtype)) % x.shape[axis]
+        size = x.shape[axis]
+        places = (start % size + jnp.arange(update.shape[axis], dtype=start.dtype)) % size
         return x.at[(slice(None),) * axis + (places,)].set(update, mode="drop")
 
     return jax.vmap(write)(x, update, starts)

@@ -1,19 +1,15 @@
+<<<<<<< HEAD
 """JAX's reductions, positions and running sums. Told no dtype, it sums and multiplies small integers in wider ones."""
+=======
+"""JAX's reductions and running sums. JAX sums and multiplies small integers in wider ones unless told the dtype."""
+>>>>>>> jaxa
 
 import jax.numpy as jnp
 from jax import lax
 
 from metaop.backends.jax.bindings import bind
 
-AXES = {"axes": "axis", "keepdims": "keepdims"}
-
-bind.rename(
-    {
-        "reduce_mean": (jnp.mean, AXES),
-        "reduce_max": (jnp.max, AXES),
-        "reduce_min": (jnp.min, AXES),
-    }
-)
+bind.rename({"reduce_mean": (jnp.mean, {"axes": "axis", "keepdims": "keepdims"})})
 
 
 @bind
@@ -24,6 +20,27 @@ def reduce_sum(x, *, axes, keepdims):
 @bind
 def reduce_prod(x, *, axes, keepdims):
     return jnp.prod(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
+
+
+def extreme(find, x, worst, axes, keepdims):
+    # Of nothing JAX wants to be told; of something the worst might tie with it, and take its share of the gradient.
+    return find(x, axis=axes, keepdims=keepdims, initial=None if x.size else worst)
+
+
+@bind
+def reduce_max(x, *, axes, keepdims):
+    return extreme(jnp.max, x, extremes(x.dtype)[0], axes, keepdims)
+
+
+@bind
+def reduce_min(x, *, axes, keepdims):
+    return extreme(jnp.min, x, extremes(x.dtype)[1], axes, keepdims)
+
+
+def extremes(dtype):
+    if jnp.issubdtype(dtype, jnp.floating):
+        return -jnp.inf, jnp.inf
+    return (False, True) if jnp.issubdtype(dtype, bool) else (jnp.iinfo(dtype).min, jnp.iinfo(dtype).max)
 
 
 def position(find, x, axis, keepdims, last):

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Indices, and those that do not exist: JAX answers them with NaN or the nearest element, and never with an error."""
-=======
-"""Indices. To those that do not exist JAX answers with NaN, or with the nearest element, and never with an error."""
->>>>>>> jaxa
 
 import jax.numpy as jnp
 import numpy as np

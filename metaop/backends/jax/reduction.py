@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """JAX's reductions, positions and running sums. Told no dtype, it sums and multiplies small integers in wider ones."""
-=======
-"""JAX's reductions and running sums. JAX sums and multiplies small integers in wider ones unless told the dtype."""
->>>>>>> jaxa
 
 import jax.numpy as jnp
 from jax import lax

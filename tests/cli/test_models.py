@@ -146,6 +146,44 @@ def test_bad_input_is_one_line(capsys, saved):
         assert words in err, (arguments, err)
 
 
+def write_onnx(folder):
+    x = mo.Placeholder((None, 3), "float32", name="x")
+    mo.to_onnx({"y": mo.tanh(x, name="act")}, folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+def write_pt2(folder):
+    import torch
+
+    program = torch.export.export(torch.nn.Linear(3, 2), (torch.zeros(1, 3),))
+    torch.export.save(program, folder / "m.pt2")
+    return folder / "m.pt2"
+
+
+def write_keras(folder):
+    import keras
+
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save(folder / "m.keras")
+    return folder / "m.keras"
+
+
+def write_saved_model(folder):
+    import keras
+
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).export(folder / "saved", verbose=False)
+    return folder / "saved"
+
+
+@pytest.mark.parametrize("write", [write_onnx, write_pt2, write_keras, write_saved_model])
+def test_every_kind_of_file(capfd, tmp_path, write):
+    path = write(tmp_path)
+    assert main(["run", str(path), "--backend", "numpy", "--json"]) == 0
+    out = capfd.readouterr().out
+    (row,) = json.loads(out[out.index("{") :])["outputs"]
+    assert row["type"].startswith("float32[1, ")
+    assert main(["localize", str(path), "--between", "numpy", "torch"]) == 0
+
+
 def test_from_the_shell(saved):
     """As a user calls it: exit code and streams of a real process."""
     command = [sys.executable, "-m", "metaop", "run", str(saved), "--backend", "numpy"]

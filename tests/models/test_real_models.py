@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,3 +126,25 @@ def test_real_models_come_back_from_onnx(name: str) -> None:
 def test_branches_that_depend_on_data_are_refused_with_a_remedy() -> None:
     with pytest.raises(mo.ModelError, match=r"depends on data.*'sr'.*constants="):
         mo.from_onnx(file(MODELS["silero_16k"]))
+
+
+@pytest.mark.parametrize(("op", "node"), [("sqrt", "/stft/Sqrt"), ("sigmoid", "/decoder/decoder/decoder.3/Sigmoid")])
+def test_a_fault_planted_in_a_real_model_is_named(
+    op: str, node: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``metaop localize`` on a file of a published model, between two frameworks of which one is wrong."""
+    from metaop.cli import main
+
+    real = MODELS["silero_sequence"]
+    clean = mo.backends.get("torch").bindings.find(op).function
+    mo.derive("torch", name="torch-off", forward={op: lambda x: clean(x) * 1.05})
+    report = tmp_path / "report.json"
+    command = ["localize", str(file(real)), "--shape", "input=3,576", "--between", "onnxruntime"]
+    assert main([*command, "torch"]) == 0
+    assert main([*command, "torch-off", "--json", str(report)]) == 1
+    printed = capsys.readouterr().out
+    found = [r["node"] for r in json.loads(report.read_text())["records"] if r["suspect"]]
+    assert len(found) == 1
+    assert found[0].endswith(node.rpartition("/")[2])
+    assert f"{op} at {found[0]}: confirmed" in printed
+    assert "blame: torch-off" in printed

@@ -921,7 +921,7 @@ EXPECTED: list[Expected] = [
         "jax",
         "resize",
         "refused",
-        "it takes the nearest element by one rule, has zeros for what lies outside, and no kernel wider than the border",
+        "it takes the nearest element by one rule, has zeros for what lies outside, and two cubic kernels",
         check="forward gradient",
     ),
     *differ(

@@ -11,6 +11,7 @@ import pytest
 import metaop as mo
 from metaop import backends
 from metaop.errors import DeviceError, FrameworkError, UnsupportedOpError
+from metaop.ops import REGISTRY
 from tests.checks import BACKENDS, same_bits
 
 pytestmark = pytest.mark.skipif("jax" not in BACKENDS, reason="METAOP_TEST_BACKENDS leaves it out")
@@ -238,3 +239,13 @@ def test_what_is_kept_is_bounded(monkeypatch):
     for size in range(10):
         jax.prepare("reshape", {"shape": (size,)}, None)
     assert len(jax._compiled) <= 3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quotients_near_ties_are_rounded_once(dtype):
+    jax = backends.get("jax")
+    scale = np.array(0.0437, dtype)
+    x = ((np.arange(-500, 500) + 0.5) * scale).astype(dtype)
+    attrs = {"axis": 1, "block_size": 0, "output_dtype": np.dtype("int16")}
+    (found,) = jax.call("quantize_linear", attrs, [jax.from_numpy(x), jax.from_numpy(scale)])
+    assert np.array_equal(jax.to_numpy(found), REGISTRY["quantize_linear"](x, scale, **attrs))

@@ -1,10 +1,12 @@
 """Quantisation from JAX's arithmetic: it has no quantised kernels for these, but sums of small integers in int32."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from metaop.backends.jax.bindings import bind
+from metaop.errors import UnsupportedOpError
 
 
 def spread(values, shape, axis, block_size):
@@ -19,7 +21,9 @@ def spread(values, shape, axis, block_size):
 
 
 def divided(x, y):
-    """The quotient, rounded once: a divisor that is seen to be broadcast XLA makes a factor, which is near a tie."""
+    """The quotient, rounded once: where XLA sees a divisor broadcast it multiplies by the reciprocal instead."""
+    if not hasattr(lax, "optimization_barrier"):
+        raise UnsupportedOpError("jax {}: nothing keeps XLA from rounding a quotient twice".format(jax.__version__))
     return x / lax.optimization_barrier(jnp.broadcast_to(y, x.shape))
 
 

@@ -20,9 +20,23 @@ def as_pairs(z, dtype):
     return jnp.stack([jnp.real(z), jnp.imag(z)], axis=-1).astype(dtype)
 
 
+def of_real(x, n, axis):
+    """The full spectrum of real numbers: its second half mirrors the first.
+
+    ``jnp.fft.fft`` takes them for complex ones, and rounds what is nothing: the imaginary part of the middle.
+    """
+    half = jnp.fft.rfft(x, n=n, axis=axis)
+    mirrored = jnp.flip(lax.slice_in_dim(half, 1, (n + 1) // 2, axis=axis), axis)
+    return jnp.concatenate([half, jnp.conj(mirrored)], axis=axis)
+
+
 @bind
 def dft(x, *, dft_length, axis, inverse, onesided):
     z, axis = as_complex(x), axis % x.ndim
+    if not onesided and x.shape[-1] == 1:
+        n = dft_length or x.shape[axis]
+        y = of_real(z, n, axis)
+        return as_pairs(jnp.conj(y) / n if inverse else y, x.dtype)
     if not onesided:
         return as_pairs((jnp.fft.ifft if inverse else jnp.fft.fft)(z, n=dft_length, axis=axis), x.dtype)
     if inverse:
@@ -38,7 +52,11 @@ def stft(signal, window=None, *, frame_step, frame_length, onesided):
     frames = as_complex(signal)[:, starts[:, None] + np.arange(length)]
     if window is not None:
         frames = frames * window
-    return as_pairs((jnp.fft.rfft if onesided else jnp.fft.fft)(frames, axis=-1), signal.dtype)
+    if onesided:
+        return as_pairs(jnp.fft.rfft(frames, axis=-1), signal.dtype)
+    last = frames.ndim - 1
+    y = of_real(frames, length, last) if signal.shape[-1] == 1 else jnp.fft.fft(frames, axis=last)
+    return as_pairs(y, signal.dtype)
 
 
 def cut(window, size, periodic, output_datatype):

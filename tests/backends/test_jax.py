@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -206,12 +207,19 @@ assert dict(os.environ) == before
 
 
 def test_what_it_does_not_differentiate_is_refused():
-    x = mo.Variable(np.ones(3), name="x")
-    y = mo.reduce_sum(mo.scatter_elements(x, mo.constant([0, 0]), mo.constant([2.0, 3.0]), reduction="mul"))
+    updates = mo.Variable(np.array([2.0, 3.0]), name="updates")
+    y = mo.reduce_sum(mo.scatter_elements(np.ones(3), np.array([0, 0]), updates, reduction="mul"))
     session = mo.Session("jax")
     assert session.run(y) == 8
     with pytest.raises(UnsupportedOpError, match="unique_indices"):
-        session.gradients(y, [x])
+        session.gradients(y, [updates])
+
+
+def test_gradients_in_bfloat16():
+    x = mo.Variable(np.array([1.0, 2.0], ml_dtypes.bfloat16), name="x")
+    (found,) = mo.Session("jax").gradients(mo.reduce_sum(mo.square(x)), [x])
+    assert found.dtype == x.dtype
+    assert found.tolist() == [2.0, 4.0]
 
 
 # -- compiling ---------------------------------------------------------------------------------------------------------

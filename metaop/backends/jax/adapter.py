@@ -11,7 +11,7 @@ import numpy as np
 
 from metaop.backends.base import Backend, as_tuple
 from metaop.backends.jax.bindings import BEFORE, UNCOMPILED, bind
-from metaop.errors import DeviceError
+from metaop.errors import DeviceError, UnsupportedOpError
 
 if hasattr(jax, "enable_x64"):
     wide = functools.partial(jax.enable_x64, True)
@@ -112,8 +112,11 @@ class JaxBackend(Backend):
         def pullback(grads):
             if not smooth or all(g is None for g in grads):
                 return [None] * len(wrt)
-            with wide():
-                found = dict(zip(smooth, compiled(list(inputs), list(grads))))
+            try:
+                with wide():
+                    found = dict(zip(smooth, compiled(list(inputs), list(grads))))
+            except NotImplementedError as error:
+                raise UnsupportedOpError("jax does not differentiate this {!r}: {}".format(op, error)) from error
             return [found.get(i) for i in wrt]
 
         return outputs, pullback
@@ -157,7 +160,7 @@ def _gradients(function, positions, inputs, grads):
 def _complete(outputs, grads):
     """A gradient for each output, as JAX wants it: zeros where there is none, of no size for what is not floating."""
     return tuple(
-        np.zeros(y.shape, jax.dtypes.float0) if y.dtype.kind != "f" else (jax.numpy.zeros_like(y) if g is None else g)
+        (jax.numpy.zeros_like(y) if g is None else g) if is_floating(y) else np.zeros(y.shape, jax.dtypes.float0)
         for y, g in zip(outputs, grads)
     )
 

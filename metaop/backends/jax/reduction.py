@@ -20,7 +20,7 @@ def reduce_prod(x, *, axes, keepdims):
 
 def extreme(find, x, worst, axes, keepdims):
     # Of nothing JAX wants to be told; of something the worst might tie with it, and take its share of the gradient.
-    return find(x, axis=axes, keepdims=keepdims, initial=None if x.size else worst)
+    return find(x, axis=axes, keepdims=keepdims, initial=None if x.size else jnp.array(worst, x.dtype))
 
 
 @bind

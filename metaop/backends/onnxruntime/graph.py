@@ -38,7 +38,7 @@ _TO_BOOL = frozenset(["And", "Equal", "Greater", "GreaterOrEqual", "Less", "Less
 
 def knows(opset):
     """Whether this ONNX Runtime has kernels for operators that came with a newer opset."""
-    return RUNTIME >= _NEWER[opset]
+    return _NEWER[opset] <= RUNTIME
 
 
 class NoKernel(Exception):

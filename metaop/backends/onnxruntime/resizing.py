@@ -25,10 +25,11 @@ def resize(
 ):
     if sizes is not None and scales is not None:
         raise NoKernel("ONNX's Resize takes either sizes or scales")
-    if coordinate_transformation_mode == "align_corners" and scales is not None:
-        kept = range(x.rank) if axes is None else axes
-        if any(scale * x.shape[axis] % 1 for scale, axis in zip(scales, kept)):
-            o.no_kernel("its Resize aligns the corners of whole sizes, not of what the scales come to")
+    # Counted from the front: old releases die of negative ones.
+    axes = tuple(range(x.rank)) if axes is None else tuple(axis % x.rank for axis in axes)
+    broken = scales is not None and any(scale * x.shape[axis] % 1 for scale, axis in zip(scales, axes))
+    if coordinate_transformation_mode == "align_corners" and broken:
+        o.no_kernel("its Resize aligns the corners of whole sizes, not of what the scales come to")
     single = np.dtype(np.float32)
     return o.Resize(
         x,

@@ -129,7 +129,7 @@ def test_only_bindings_import_frameworks() -> None:
 
 def in_workers(path: Path) -> bool:
     relative = path.relative_to(PACKAGE)
-    if str(relative) in ("errors.py", "backends/bind.py", "backends/base.py"):
+    if str(relative) in ("errors.py", "backends/bind.py", "backends/base.py", "backends/resizing.py"):
         return True
     if relative.parts[0] != "backends" or len(relative.parts) != 3 or relative.parts[1] == "numpy":
         return False
@@ -248,7 +248,7 @@ def test_what_runs_in_workers_is_found() -> None:
 def test_files_that_run_in_workers_import_little_of_metaop(path: Path) -> None:
     module = module_name(path)
     own = ".".join(module.split(".")[:3])
-    allowed = {"metaop.errors", "metaop.backends.base", "metaop.backends.bind"}
+    allowed = {"metaop.errors", "metaop.backends.base", "metaop.backends.bind", "metaop.backends.resizing"}
     # TFLite converts TensorFlow's bindings; gradient rules exist in the session only, and base imports them when asked.
     siblings = {"tflite": "tensorflow", "base": "derived"}
     near = {own, "metaop.backends." + siblings[own.split(".")[-1]]} if own.split(".")[-1] in siblings else {own}

@@ -25,7 +25,7 @@ class NumpyBackend(Backend):
 
     def prepare(self, op, attrs, types):
         function, keywords = super().prepare(op, attrs, types)
-        if types is not None and not any(t is not None and _coarse(t.dtype) for t in types):
+        if op in _OF_BITS or (types is not None and not any(t is not None and _coarse(t.dtype) for t in types)):
             return function, keywords
         return _widened(REGISTRY[op]), keywords
 
@@ -40,6 +40,10 @@ class NumpyBackend(Backend):
 
     def type_of(self, tensor):
         return tensor.dtype, tensor.shape
+
+
+#: operators that look at the bits of a number, of which float32 has others
+_OF_BITS = frozenset(["bit_cast"])
 
 
 def _coarse(dtype):

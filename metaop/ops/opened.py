@@ -88,9 +88,9 @@ RULES: dict[str, Rule] = {
     "shape_of": vector,
     "range": vector,
     **dict.fromkeys(("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"), reduced),
-    **dict.fromkeys(("reduce_l1", "reduce_l2", "reduce_log_sum_exp", "reduce_sum_square"), reduced),
+    **dict.fromkeys(("reduce_l1", "reduce_l2", "reduce_log_sum", "reduce_log_sum_exp", "reduce_sum_square"), reduced),
     **dict.fromkeys(("cumsum", "cumprod", "softmax", "log_softmax", "clip", "trilu", "dropout"), same_shape),
-    **dict.fromkeys(("pad", "tile", "topk", "top_k", "resize", "transpose", "split", "roll"), same_rank),
+    **dict.fromkeys(("pad", "tile", "topk", "resize", "transpose", "split"), same_rank),
 }
 
 

@@ -113,3 +113,9 @@ def test_mistakes():
     floating = mo.reshape(x, shape=mo.cast(sizes, to="float32"), name="floating")
     with pytest.raises(mo.UserError, match="sequence of ints"):
         mo.Session().run(floating, {x: np.ones((2, 3), "float32"), sizes: np.array([3, 2])})
+
+
+def test_rules_for_open_attributes_are_of_operators_that_exist():
+    from metaop.ops.opened import RULES
+
+    assert set(RULES) <= set(mo.ops())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,10 @@ from metaop.errors import FeedError, ModelError
 from metaop.graph.nodes import Placeholder
 from metaop.models.model import Model
 
-__all__ = ["KINDS", "open_model", "random_feeds", "read_feeds"]
+__all__ = ["KINDS", "MOST_DRAWN", "open_model", "random_feeds", "read_feeds"]
+
+#: how many elements of one input are drawn at most
+MOST_DRAWN = 1 << 26
 
 KINDS = ".onnx, .metaop, .pt2, .keras or a SavedModel folder"
 
@@ -75,6 +79,11 @@ def random_feeds(
         shape = tuple(wanted) if wanted is not None else tuple(1 if s is None else s for s in node.shape or ())
         if not node.type.admits(node.type.with_shape(shape)):
             raise FeedError(f"input {node.name!r} is declared {node.type}; the shape {shape} does not fit")
+        # Sizes that a file merely claims must not take the machine's memory; who means them has the data.
+        if math.prod(shape) > MOST_DRAWN:
+            raise FeedError(
+                f"input {node.name!r} is {node.type.with_shape(shape)}, too large to be drawn: feed your own data"
+            )
         rng = np.random.default_rng([seed, number])
         dtype = np.dtype("float32") if node.dtype is None else node.dtype
         drawn = rng.integers(0, 2, shape) if dtype.kind in "biu" else rng.standard_normal(shape)

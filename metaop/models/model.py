@@ -14,7 +14,7 @@ from metaop.graph.nodes import Node, Placeholder, Variable
 from metaop.graph.order import execution_order
 from metaop.graph.session import Session
 
-__all__ = ["Model", "as_model"]
+__all__ = ["Model", "as_model", "named_outputs"]
 
 
 class Model:
@@ -147,6 +147,15 @@ def as_model(given: Model | Node | Sequence[Node] | Mapping[str, Node]) -> Model
     """
     if isinstance(given, Model):
         return given
+    named = named_outputs(given)
+    inputs = [n for n in execution_order(list(named.values())) if isinstance(n, Placeholder)]
+    return Model(inputs, named)
+
+
+def named_outputs(given: Model | Node | Sequence[Node] | Mapping[str, Node]) -> dict[str, Node]:
+    """Outputs by name, however they are given: of one node or several, each by its own."""
+    if isinstance(given, Model):
+        return dict(zip(given.output_names, given.outputs, strict=True))
     named: dict[str, Node] = {}
     if isinstance(given, Mapping):
         named = dict(given)
@@ -159,8 +168,9 @@ def as_model(given: Model | Node | Sequence[Node] | Mapping[str, Node]) -> Model
     for name, node in named.items():
         if not isinstance(node, Node) or not isinstance(name, str) or not name:
             raise UsageError(f"outputs are nodes, a map from names to nodes, or a model; got {name!r}: {node!r}")
-    inputs = [n for n in execution_order(list(named.values())) if isinstance(n, Placeholder)]
-    return Model(inputs, named)
+    if not named:
+        raise UsageError("a model needs at least one output")
+    return named
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -6,6 +6,8 @@ model, a refusal, or anything else, which would be a bug. It watches which files
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import resource
@@ -20,6 +22,7 @@ import numpy as np
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 import metaop as mo
+from metaop.cli import main as cli
 from tests.models import attention, cnn
 from tests.models.build import model, perceptron, value
 
@@ -314,8 +317,19 @@ def prepare(folder: Path) -> None:
     os.mkfifo(folder / "home" / "pipe")
 
 
-def main(folder: Path, first: int, count: int) -> None:
-    """Read so many mutated files."""
+def run_command(path: Path) -> tuple[str, str]:
+    """``metaop run`` on the file: what it says on standard error must be one line, whatever happens."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = cli(["run", str(path), "--backend", "numpy"])
+    why = said.getvalue()
+    if code not in (0, 2, 3) or "Traceback" in why or why.count("\n") != (code != 0):
+        return "bug", f"exit code {code}: {why}"
+    return ("refused" if code else "imported"), why
+
+
+def main(folder: Path, first: int, count: int, commands: bool = False) -> None:
+    """Read so many mutated files, or run them with the command line."""
     prepare(folder)
     home = os.path.realpath(folder / "home")
     path = Path(home) / "model.onnx"
@@ -332,6 +346,8 @@ def main(folder: Path, first: int, count: int) -> None:
     for content in bases:  # all is imported that ever will be
         path.write_bytes(content)
         mo.from_onnx(path)
+        if commands:
+            run_command(path)
     sys.addaudithook(watch)
     signal.signal(signal.SIGALRM, too_long)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -342,7 +358,10 @@ def main(folder: Path, first: int, count: int) -> None:
         start, status, why = time.monotonic(), "imported", ""
         signal.alarm(SECONDS)
         try:
-            mo.from_onnx(path)
+            if commands:
+                status, why = run_command(path)
+            else:
+                mo.from_onnx(path)
         except mo.UserError as error:
             status, why = "refused", str(error)
         except BaseException as error:
@@ -358,4 +377,4 @@ def main(folder: Path, first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), "commands" in sys.argv[4:])

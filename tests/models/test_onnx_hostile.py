@@ -19,10 +19,12 @@ FILES = 1000
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are Linux's")
-def test_hostile_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("through", ["library", "commands"])
+def test_hostile_files(through: str, tmp_path: Path) -> None:
     first = checks.SEED * FILES
+    program = [sys.executable, "-W", "ignore", "-m", "tests.models.hostile"]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.models.hostile", str(tmp_path / "h"), str(first), str(FILES)],
+        [*program, str(tmp_path / "h"), str(first), str(FILES), through],
         capture_output=True,
         text=True,
         cwd=ROOT,

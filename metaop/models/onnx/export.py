@@ -24,7 +24,7 @@ from metaop.graph.build import KNOWN, resolve_weak
 from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, Variable
 from metaop.graph.order import execution_order
 from metaop.graph.program import floating_dtype, value_of
-from metaop.models.model import Model, as_model
+from metaop.models.model import Model, named_outputs
 from metaop.models.onnx.convert import convert
 from metaop.models.onnx.marks import DOMAIN, dump, mark
 from metaop.models.onnx.save import save
@@ -35,8 +35,9 @@ __all__ = ["export"]
 
 def export(outputs: Any, path: str | os.PathLike[str] | None, external_data: bool | None) -> onnx.ModelProto:
     """The model of some outputs; see :func:`metaop.to_onnx`."""
-    model = as_model(outputs)
-    exporter = Exporter(dict(zip(model.output_names, model.outputs, strict=True)), model.inputs, model.name)
+    inputs, name = (outputs.inputs, outputs.name) if isinstance(outputs, Model) else ((), "metaop")
+    # Not as a model, whose inputs need names of their own: here those that are taken get others.
+    exporter = Exporter(named_outputs(outputs), inputs, name)
     return save(exporter.model(), exporter.arrays, path, external_data)
 
 

@@ -368,7 +368,9 @@ def main(folder: Path, first: int, count: int, commands: bool = False) -> None:
             status, why = "bug", f"{type(error).__name__}: {error}"
         finally:
             signal.alarm(0)
-        strange = [p for p in opened if not os.path.realpath(p).startswith(home + os.sep) and not p.endswith(".py")]
+        outside = [p for p in opened if not os.path.realpath(p).startswith(home + os.sep)]
+        # Python's own modules are loaded when they are first needed.
+        strange = [p for p in outside if not p.endswith((".py", ".pyc"))]
         line = {"seed": seed, "done": done, "status": status, "why": why[:300], "opened": strange}
         print(json.dumps({**line, "seconds": time.monotonic() - start}), flush=True)
     # Not what getrusage says, which counts the process that this one was forked from.

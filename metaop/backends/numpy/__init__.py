@@ -27,7 +27,7 @@ class NumpyBackend(Backend):
         function, keywords = super().prepare(op, attrs, types)
         if op in _OF_BITS or (types is not None and not any(t is not None and _coarse(t.dtype) for t in types)):
             return function, keywords
-        return _widened(REGISTRY[op]), keywords
+        return _widened(REGISTRY[op], function), keywords
 
     def version(self):
         return np.__version__
@@ -50,15 +50,15 @@ def _coarse(dtype):
     return dtype.name == "bfloat16"
 
 
-def _widened(op):
-    """The reference, where NumPy lacks kernels: bfloat16 is computed in float32, and the result rounded once."""
+def _widened(op, function):
+    """The binding, where NumPy lacks kernels: bfloat16 is computed in float32, and the result rounded once."""
 
     def widened(*inputs, **attrs):
         if not any(x is not None and _coarse(x.dtype) for x in inputs):
-            return op.reference(*inputs, **attrs)
+            return function(*inputs, **attrs)
         types = op.infer([None if x is None else TensorType(x.dtype, x.shape) for x in inputs], attrs)
         wide = [x.astype(np.float32) if x is not None and _coarse(x.dtype) else x for x in inputs]
-        results = op.reference(*wide, **attrs)
+        results = function(*wide, **attrs)
         if not isinstance(results, (tuple, list)):
             return np.asarray(results).astype(types[0].dtype)
         return tuple(np.asarray(r).astype(t.dtype) for r, t in zip(results, types))

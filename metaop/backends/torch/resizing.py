@@ -65,6 +65,8 @@ def resize(
             refuse("has the cubic coefficient -0.75, and -0.5 and nothing beyond the border with antialias")
         if antialias and (rank != 4 or place != "half_pixel"):
             refuse("has antialias for two axes that are not aligned at corners")
+    if antialias and VERSION < (1, 11):
+        refuse("has antialias from PyTorch 1.11 on")
     smooth = {"antialias": antialias} if VERSION >= (1, 11) else {}
     return F.interpolate(
         x,

@@ -1,117 +1,172 @@
-"""Who is wrong: the float64 reference gives a third opinion on the operators in question."""
+"""Who is wrong: the float64 reference and every further framework at hand vote.
+
+Each is given the very inputs and incoming gradients on which the two sides differ. The reference votes against a side
+that is further from it than rounding explains, while the other is not; a further framework that itself agrees with the
+reference, or with one side only, votes for that side. A verdict needs votes that agree; otherwise nobody is blamed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from metaop.backends import get
-from metaop.debug.evaluate import Evaluator, LocalResult, Side, run_local
-from metaop.debug.records import number
+from metaop.backends import Backend, backends, get
+from metaop.debug.compare import mean_absolute_distance, number
+from metaop.debug.evaluate import Side
+from metaop.debug.judge import judge, judge_against
+from metaop.debug.local import Call, Local, run_local
+from metaop.debug.parts import Part
+from metaop.debug.reference import Reference
 from metaop.errors import MetaopError
-from metaop.graph.nodes import Operator
-from metaop.graph.trace import Trace
-from metaop.types import epsilon, is_floating
 
-__all__ = ["blame"]
-
-#: a side is wrong where its error exceeds this part of the result's rms, ...
-_PART = 1.2e-4
-#: ... this many roundings of a dtype too coarse for that, ...
-_ROUNDINGS = 16
-#: ... and this many times the error of the other side
-_RATIO = 10.0
+__all__ = ["Opinion", "blame", "further_backends"]
 
 
-def blame(
-    evaluator: Evaluator, nodes: Sequence[Operator], sides: tuple[Side, Side], failures: tuple[str | None, str | None]
-) -> tuple[str | None, list[str]]:
-    """The backend that the reference speaks against (``None``: undecided), and the reasons in words."""
-    a, b = sides
-    if bool(failures[0]) != bool(failures[1]):
-        wrong = (a if failures[0] else b)(nodes[0]).spec
-        return wrong, [f"{wrong} fails where the other framework gives a result"]
-    votes: set[str] = set()
-    reasons: list[str] = []
-    for node in nodes:
-        try:
-            errors = _errors(evaluator, node, sides)
-        except MetaopError as error:
-            reasons.append(f"the reference has no opinion on {node.name}: {error}")
-            continue
-        for what, (ea, eb), scale in errors:
-            floor = _tolerated(evaluator, node) * scale
-            for label, mine, other in ((a(node).spec, ea, eb), (b(node).spec, eb, ea)):
-                if mine > floor and mine > _RATIO * other:
-                    votes.add(label)
-                    reasons.append(
-                        f"{what} of {node.name} against the float64 reference: {label} is off by {number(mine)}, "
-                        f"the other by {number(other)} (rms {number(scale)})"
-                    )
-    if len(votes) == 1:
-        return votes.pop(), reasons
-    if not votes:
-        reasons.append("the float64 reference lies between both sides: nobody is blamed")
-    return None, reasons
+@dataclass(frozen=True)
+class Opinion:
+    """What was found about one node: which sides are wrong, and why, in words."""
+
+    wrong: tuple[bool, bool] | None
+    reasons: list[str]
 
 
-def _tolerated(evaluator: Evaluator, node: Operator) -> float:
-    """The relative error that rounding can explain at the node."""
-    dtypes = [evaluator.program.types[node, i].dtype for i in range(len(node.types))]
-    dtypes += [evaluator.program.types[n.producer, n.index].dtype for n in node.inputs if n is not None]
-    return max([_PART, *(_ROUNDINGS * epsilon(d) for d in dtypes if d is not None and is_floating(d))])
-
-
-def _errors(
-    evaluator: Evaluator, node: Operator, sides: tuple[Side, Side]
-) -> list[tuple[str, tuple[float, float], float]]:
-    """Distances of both sides from the float64 reference, on inputs computed by the reference in the model's dtype."""
-    numpy = get("numpy")
-    trace = evaluator.trace(lambda n: numpy)
-    grads = evaluator.incoming_gradients(trace)
-    exact = _reference(evaluator, node, trace, grads)
-    mine = [run_local(evaluator, node, side(node), trace, grads) for side in sides]
+def further_backends(sides: tuple[Side, Side]) -> list[Backend]:
+    """Every framework that runs in this process and is on neither side."""
+    used = {base_name(backend) for side in sides for backend in (side.default, *side.special.values())}
     found = []
-    for index, truth in enumerate(exact.outputs):
-        found.append((f"output {index}", _pair([m.outputs[index] for m in mine], truth), _rms(truth)))
-    for index, gradient in enumerate(exact.gradients):
-        if gradient is not None:
-            found.append((f"gradient {index}", _pair([m.gradients[index] for m in mine], gradient), _rms(gradient)))
+    for about in backends().values():
+        # The reference is NumPy's; TFLite computes with TensorFlow's converter, and slowly.
+        if about.available and about.name not in used | {"numpy", "tflite"}:
+            try:
+                backend = get(about.name)
+            except MetaopError:
+                continue
+            if backend.in_process:
+                found.append(backend)
     return found
 
 
-def _reference(evaluator: Evaluator, node: Operator, trace: Trace, grads: dict) -> LocalResult:
-    """The node's reference and derived gradient in float64, on the very same inputs."""
-    numpy = get("numpy")
-
-    def widen(array: np.ndarray) -> np.ndarray:
-        return array.astype(np.float64) if is_floating(array.dtype) else array
-
-    values = [None if n is None else (n.producer, n.index) for n in node.inputs]
-    inputs = [None if v is None else widen(trace.array(v)) for v in values]
-    wrt = [i for i, v in enumerate(values) if v is not None and v in evaluator.active]
-    outputs, pullback = numpy.linearize(node.op.name, evaluator.program.attrs(node), inputs, wrt)
-    results = [(node, i) for i in range(len(outputs))]
-    gradients: list[np.ndarray | None] = []
-    if wrt and node.op.differentiable and any(v in grads for v in results):
-        found = pullback([widen(grads[v]) if v in grads else None for v in results])
-        gradients = [np.zeros_like(inputs[i]) if g is None else np.asarray(g) for i, g in zip(wrt, found, strict=True)]
-    return LocalResult([np.asarray(y) for y in outputs], gradients)
+def base_name(backend: Backend) -> str:
+    """The framework that a backend is, or is derived from."""
+    while hasattr(backend, "base"):
+        backend = backend.base
+    return backend.name.removeprefix("isolated:").partition("==")[0]
 
 
-def _pair(arrays: Sequence[np.ndarray | None], truth: np.ndarray) -> tuple[float, float]:
-    a, b = (float("inf") if x is None else _error(x, truth) for x in arrays)
-    return a, b
+def blame(
+    call: Call, sides: tuple[Backend, Backend], voters: Sequence[Backend], seed: int, *, tails: bool = False
+) -> Opinion:
+    """The opinion on one node."""
+    failures: list[str | None] = [None, None]
+    found: list[Local | None] = [None, None]
+    incoming: dict | int = seed
+    for i, backend in enumerate(sides):
+        try:
+            found[i], incoming = run_local(call, backend, incoming)
+        except MetaopError as error:
+            failures[i] = str(error)
+    a, b = found
+    if a is None or b is None:
+        if a is b:
+            return Opinion(None, ["both sides fail"])
+        wrong = sides[0 if a is None else 1].spec
+        return Opinion((a is None, b is None), [f"{wrong} fails where the other framework gives a result"])
+    reference = Reference(call, incoming, seed)  # type: ignore[arg-type]
+    try:
+        reference.exact  # noqa: B018  computed here, so that its failure is seen here
+    except Exception as error:
+        return Opinion(None, [f"the reference has no opinion on {call.node.name}: {error}"])
+    parts = [
+        judge(w, x, y, reference, i, tails=tails)
+        for i, (w, x, y) in enumerate(zip(call.names, a.arrays, b.arrays, strict=True))
+    ]
+    disputed = [i for i, part in enumerate(parts) if part.kind in ("fault", "tail")]
+    if not disputed:
+        return _shared(call, sides, (a, b), voters, reference, incoming)  # type: ignore[arg-type]
+    votes: list[tuple[bool, bool]] = []
+    reasons: list[str] = []
+    computed = {backend: _compute(call, backend, incoming) for backend in voters}  # type: ignore[arg-type]
+    for i in disputed:
+        exact = reference.exact[i]
+        off = tuple(_off(side.arrays[i], exact, reference, i, parts[i]) for side in (a, b))
+        sizes = [number(_error(side.arrays[i], exact)) for side in (a, b)]
+        what = f"{parts[i].what} of {call.node.name}"
+        text = f"{what}: {sides[0].spec} is off by {sizes[0]} from the float64 reference, {sides[1].spec} by {sizes[1]}"
+        worst = parts[i].worst
+        if worst is not None and worst.reference is not None:
+            place = f" at {list(worst.index)}" if worst.index else ""
+            text += f"; at worst {worst.a:.9g} and {worst.b:.9g}{place} where {worst.reference:.9g} is right"
+        reasons.append(text)
+        if any(off) and not all(off):
+            votes.append((off[0], off[1]))
+        for backend, local in computed.items():
+            vote = None if local is None else _vote(local.arrays[i], (a.arrays[i], b.arrays[i]), reference, i)
+            if vote is not None:
+                votes.append(vote)
+                reasons.append(f"{backend.spec} ({backend.version()}) agrees with {sides[vote[0]].spec} on {what}")
+    if votes and len(set(votes)) == 1:
+        return Opinion(votes[0], reasons)
+    all_off = all(_off(side.arrays[i], reference.exact[i], reference, i, parts[i]) for side in (a, b) for i in disputed)
+    if all_off and not votes:
+        return Opinion((True, True), [*reasons, "both are further from the reference than rounding explains"])
+    reasons.append("the votes do not agree" if votes else "the float64 reference lies between both sides")
+    return Opinion(None, reasons)
 
 
-def _error(array: np.ndarray, truth: np.ndarray) -> float:
-    """Mean absolute error; infinite where NaN or infinity stands on one side only."""
-    from metaop.debug.compare import mean_absolute_distance
+def _shared(
+    call: Call,
+    sides: tuple[Backend, Backend],
+    found: tuple[Local, Local],
+    voters: Sequence[Backend],
+    reference: Reference,
+    incoming: dict,
+) -> Opinion:
+    """The opinion where both sides give the same."""
+    reasons = []
+    for i, (what, mine) in enumerate(zip(call.names, found[0].arrays, strict=True)):
+        if judge_against(what, mine, reference, i).kind != "fault":
+            continue
+        reasons.append(
+            f"{what} of {call.node.name}: both sides agree, and are off by "
+            f"{number(_error(mine, reference.exact[i]))} from the float64 reference"
+        )
+        for backend in voters:
+            local = _compute(call, backend, incoming)
+            if local is None:
+                continue
+            if judge_against(what, local.arrays[i], reference, i).kind == "fault":
+                reasons.append(f"{backend.spec} ({backend.version()}) is not with the reference either: undecided")
+                return Opinion(None, reasons)
+            reasons.append(f"{backend.spec} ({backend.version()}) agrees with the reference")
+    if reasons:
+        return Opinion((True, True), reasons)
+    return Opinion(None, [f"at {call.node.name} both sides are as near to the float64 reference as rounding allows"])
 
-    return mean_absolute_distance(array.astype(np.float64), truth.astype(np.float64))
+
+def _compute(call: Call, backend: Backend, incoming: dict) -> Local | None:
+    try:
+        return run_local(call, backend, incoming)[0]
+    except MetaopError:
+        return None
 
 
-def _rms(array: np.ndarray) -> float:
-    finite = array[np.isfinite(array)].astype(np.float64)
-    return float(np.sqrt((finite**2).mean())) if finite.size else 0.0
+def _off(mine: np.ndarray, exact: np.ndarray, reference: Reference, index: int, part: Part) -> bool:
+    if part.kind == "tail":
+        with np.errstate(all="ignore"):
+            rounded = exact.astype(mine.dtype)
+        return judge("", mine, rounded, reference, index, tails=True).kind in ("fault", "tail")
+    return judge_against("", mine, reference, index).kind == "fault"
+
+
+def _vote(
+    other: np.ndarray, sides: tuple[np.ndarray, np.ndarray], reference: Reference, index: int
+) -> tuple[bool, bool] | None:
+    """Which side a further framework speaks against: the one that it differs from, where it agrees with the other."""
+    apart = [judge("", side, other, reference, index).kind == "fault" for side in sides]
+    return (apart[0], apart[1]) if any(apart) and not all(apart) else None
+
+
+def _error(array: np.ndarray, exact: np.ndarray) -> float:
+    return mean_absolute_distance(array.astype(np.float64), exact.astype(np.float64))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["gradient_distance", "mean_absolute_distance"]
+__all__ = ["Distance", "gradient_distance", "mean_absolute_distance", "number", "same_bits"]
 
 #: the smallest positive number: a mean must not underflow to 0, which says equal
 _LEAST = 5e-324
@@ -24,6 +25,8 @@ def mean_absolute_distance(a: np.ndarray, b: np.ndarray) -> float:
     >>> mean_absolute_distance(np.array([1.0]), np.array([np.nan]))
     inf
     """
+    if a is b:
+        return 0.0
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return math.inf
@@ -51,3 +54,34 @@ def gradient_distance(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float
     """The mean over parameters of the mean absolute distance of their gradients; 0 where there are no parameters."""
     distances = [mean_absolute_distance(x, y) for x, y in zip(a, b, strict=True)]
     return max(sum(distances) / len(distances), _LEAST) if any(distances) else 0.0
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have the same dtype, shape and bits: NaN equals itself, and 0.0 is not -0.0.
+
+    >>> same_bits(np.array([np.nan]), np.array([np.nan])), same_bits(np.array([0.0]), np.array([-0.0]))
+    (True, False)
+    """
+    if a is b:
+        return True
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    # As bytes, because bfloat16 has no integer of its own to be looked at as.
+    return bool(np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8)))
+
+
+def number(value: float | None) -> str:
+    """A delta for people."""
+    return "-" if value is None else "0" if value == 0 else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far two whole runs are apart."""
+
+    output: float
+    gradient: float | None
+
+    def __str__(self) -> str:
+        return f"output {number(self.output)}, gradient {number(self.gradient)}"

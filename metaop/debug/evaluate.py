@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from metaop.backends import Backend, get
-from metaop.debug.compare import gradient_distance, mean_absolute_distance
-from metaop.debug.records import Distance
+from metaop.debug.compare import Distance, gradient_distance, mean_absolute_distance
 from metaop.errors import GraphError, UsageError
 from metaop.graph.nodes import Node, Operator, Variable
 from metaop.graph.plan import NativeCache
 from metaop.graph.program import Program, Value, value_of
 from metaop.graph.session import deciding, fed_types, signature
-from metaop.graph.trace import ABSENT, Trace, active_values, single_step, single_steps
+from metaop.graph.trace import Trace, active_values, single_steps
 from metaop.types import is_floating
 
 __all__ = ["Evaluator", "Outcome", "Side", "distance"]
@@ -58,8 +56,6 @@ class Outcome:
 
     outputs: list[np.ndarray]
     gradients: list[np.ndarray]
-    seconds: float
-    bytes: int
 
 
 def distance(a: Outcome, b: Outcome) -> Distance:
@@ -82,8 +78,8 @@ class Evaluator:
         nodes, arrays, _ = signature(tuple(targets), feed_dict)
         self.targets = [value_of(target) for target in targets]
         self.program = Program(targets, fed_types(nodes, arrays), seed, deciding(nodes, arrays))
-        self._feeds = dict(zip(nodes, arrays, strict=True))
-        self._natives = NativeCache()
+        self.feeds = dict(zip(nodes, arrays, strict=True))
+        self.natives = NativeCache()
         _unique_names(self.program.order)
         variables: list[Value] = [(n, 0) for n in self.program.order if isinstance(n, Variable)]
         floating = [v for v in variables if is_floating(self.program.types[v].dtype)]
@@ -97,17 +93,14 @@ class Evaluator:
 
     def trace(self, backend_of: Callable[[Operator], Backend]) -> Trace:
         """The forward pass, node by node, each value checked against its operator's rule."""
-        trace = Trace(self.program, self._natives)
-        trace.feed(self._feeds)
+        trace = Trace(self.program, self.natives)
+        trace.feed(self.feeds)
         trace.run(single_steps(self.program, backend_of), self.active if self.parameters else (), check_types=True)
         return trace
 
     def run(self, backend_of: Callable[[Operator], Backend]) -> Outcome:
-        """Output and gradients under a binding map."""
-        held = resident_bytes()
-        start = time.perf_counter()
-        outputs, gradients = self.results(self.trace(backend_of))
-        return Outcome(outputs, gradients, time.perf_counter() - start, max(0, resident_bytes() - held))
+        """Output and gradients under a binding map, from scratch."""
+        return Outcome(*self.results(self.trace(backend_of)))
 
     def results(self, trace: Trace) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """The targets' values and the parameters' gradients of a forward pass."""
@@ -128,14 +121,6 @@ class Evaluator:
             drawn = np.ones(()) if array.shape == () else rng.standard_normal(array.shape)
             found[value] = drawn.astype(array.dtype)
         return found
-
-    def incoming_gradients(self, trace: Trace) -> dict[Value, np.ndarray]:
-        """The gradient that arrives at every value of a run."""
-        if not self.parameters:
-            return {}
-        seeds = self.seeds(trace)
-        # A target that others are computed from gets more than its own.
-        return seeds | trace.backward(seeds, self.active)
 
     def _zeros(self, value: Value) -> np.ndarray:
         declared = self.program.types[value]
@@ -158,40 +143,3 @@ def resident_bytes() -> int:
         import resource
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-@dataclass
-class LocalResult:
-    """One operator on one backend, on given inputs and given incoming gradients."""
-
-    outputs: list[np.ndarray]
-    gradients: list[np.ndarray | None]
-
-
-def run_local(
-    evaluator: Evaluator, node: Operator, backend: Backend, trace: Trace, grads: Mapping[Value, np.ndarray]
-) -> LocalResult:
-    """Compute one node on ``backend`` with the inputs and incoming gradients of a finished run."""
-    program = evaluator.program
-    step = single_step(program, node, backend)
-    local = Trace(program, NativeCache())
-    for value in step.inputs:
-        if value is not ABSENT:
-            local.values[value] = (trace.array(value), None)
-    local.run([step], evaluator.active, check_types=True)
-    outputs = [np.array(local.array(v)) for v in step.outputs]
-    gradients: list[np.ndarray | None] = []
-    for _, wrt, pullback in local.pullbacks:
-        if any(v in grads for v in step.outputs):
-            try:
-                found = pullback([backend.from_numpy(grads[v]) if v in grads else None for v in step.outputs])
-            except Exception as error:
-                raise step.explain(error) from error
-            for position, g in zip(wrt, found, strict=True):
-                declared = program.types[step.inputs[position]]
-                gradients.append(
-                    np.zeros(declared.shape, declared.dtype)  # type: ignore[arg-type]
-                    if g is None
-                    else np.array(backend.to_numpy(g))
-                )
-    return LocalResult(outputs, gradients)

@@ -14,20 +14,25 @@ from typing import Any, Literal
 
 import numpy as np
 
+from metaop.debug.compare import Distance, number
+from metaop.debug.parts import Histogram, Part, Worst
 from metaop.errors import UsageError
 
 __all__ = ["DebugReport", "Record", "Verification"]
 
 Status = Literal["ok", "crash", "timeout", "unsupported", "error"]
+#: what is the matter with a node; the classes of :mod:`metaop.debug.judge`, and those of a node without results
+Kind = Literal["same", "noise", "convention", "tail", "fault", "failed", "unsupported"]
 
 
 @dataclass(frozen=True)
 class Record:
     """What happened when one node was swapped from the first framework to the second.
 
-    Deltas compare the results before and after the swap; local deltas feed both frameworks the same inputs and the
-    same incoming gradient. ``None`` means that there was nothing to compare; an infinite delta that one side failed,
-    or has a NaN, an infinity, a shape or a dtype that the other has not.
+    ``output_delta`` and ``gradient_delta`` compare the results of the whole graph before and after the swap; ``None``
+    means that the swap was not made (see the methods of :meth:`metaop.DebugSession.run`), or that there was nothing to
+    compare. The local deltas and scores feed both frameworks the same inputs and the same random incoming gradients.
+    An infinite delta means that one side failed, or has a NaN, an infinity, a shape or a dtype that the other has not.
     """
 
     node: str
@@ -36,28 +41,35 @@ class Record:
     gradient_delta: float | None
     local_output_delta: float | None
     local_gradient_delta: float | None
-    #: the larger of both deltas, each in units of its threshold
+    #: how far the node is beyond what is accepted, in units of it: more than 1 makes it suspect
     score: float
     status: Status = "ok"
     #: what went wrong, where the status is not ``ok``
     message: str | None = None
+    #: how long the second framework took for the node
     seconds: float = 0.0
-    #: growth of the process's resident memory during the run
+    #: growth of the process's resident memory meanwhile
     bytes: int = 0
     #: where the gradients came from, on the first and on the second framework
     gradient_kind: tuple[str, str] = ("native", "native")
     suspect: bool = False
+    #: ``same`` bits, ``noise``, a ``convention`` (gradients at a kink), wrong in its ``tail`` only, or a ``fault``
+    kind: Kind = "same"
+    #: the largest local difference in units of what rounding explains
+    output_score: float | None = None
+    gradient_score: float | None = None
+    #: the same relative to each element by itself, where that was looked at
+    tail_score: float | None = None
+    #: the framework that the float64 reference speaks against at this node; both, joined by " and ", if it does
+    wrong: str | None = None
+    #: the outputs and gradients one by one
+    parts: tuple[Part, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return (
             f"{self.node} ({self.op}): output {number(self.output_delta)}, gradient {number(self.gradient_delta)}"
             + ("" if self.status == "ok" else f", {self.status}: {self.message}")
         )
-
-
-def number(value: float | None) -> str:
-    """A delta for people."""
-    return "-" if value is None else "0" if value == 0 else f"{value:.3g}"
 
 
 def _key(delta: float | None, local: float | None) -> tuple[float, float]:
@@ -84,6 +96,16 @@ class DebugReport:
     threshold_gradient: float
     seed: int = 0
     notes: list[str] = field(default_factory=list)
+    #: what decides who is suspect: ``noise`` (local scores) or ``paper`` (fixed thresholds)
+    judge: str = "noise"
+    method: str = "auto"
+    #: the graph for people: one dict per node, in the order of execution
+    graph: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    #: what :meth:`metaop.DebugSession.verify` found since
+    verifications: list[Verification] = field(default_factory=list)
+    #: statistics of each input, where several were given
+    feeds: list[dict[str, Any]] | None = None
+    _source: Any = field(default=None, repr=False, compare=False)
 
     @property
     def suspects(self) -> list[Record]:
@@ -122,9 +144,28 @@ class DebugReport:
     def __str__(self) -> str:
         return self.table()
 
+    def data(self) -> dict[str, Any]:
+        """The report as what JSON can hold; infinite numbers are the string ``"inf"``."""
+        from metaop._version import __version__
+        from metaop.debug.render import headline
+
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if not f.name.startswith("_")}
+        fields["graph"] = {"nodes": self.graph, "outputs": self.target.split(", ")}
+        return plain(
+            {
+                "format": "metaop-report",
+                "format_version": 2,
+                "metaop": __version__,
+                "consistent": self.consistent,
+                "headline": headline(self),
+                "thresholds": {"score": 1.0, "output": self.threshold_output, "gradient": self.threshold_gradient},
+                **fields,
+            }
+        )
+
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """The report as JSON, which is also written to ``path`` if given; infinite numbers are the string ``"inf"``."""
-        text = json.dumps(_plain(dataclasses.asdict(self) | {"format": "metaop-report", "format_version": 1}), indent=1)
+        text = json.dumps(self.data(), indent=1)
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
@@ -142,31 +183,41 @@ class DebugReport:
         return self.to_html()
 
 
-def _suspicion(record: Record) -> tuple[bool, float, float]:
+def _suspicion(record: Record) -> tuple[bool, float, float, float]:
     local = max(record.local_output_delta or 0.0, record.local_gradient_delta or 0.0)
-    return record.status not in ("ok", "unsupported"), record.score, local
+    moved = max(record.output_delta or 0.0, record.gradient_delta or 0.0)
+    return record.status not in ("ok", "unsupported"), record.score, moved, local
 
 
-def _plain(value: Any) -> Any:
+def parts_from(data: list[dict[str, Any]]) -> tuple[Part, ...]:
+    """The inverse of what :func:`plain` makes of parts."""
+
+    def number(value: Any) -> Any:
+        return float(value) if isinstance(value, str) else value
+
+    found = []
+    for part in data:
+        worst, histogram = part["worst"], part["histogram"]
+        if worst is not None:
+            sides = {k: number(worst[k]) for k in ("a", "b", "reference")}
+            worst = Worst(tuple(worst["index"]), **sides)
+        fields = {k: number(part[k]) for k in ("delta", "score", "tail")}
+        held = None if histogram is None else Histogram(**histogram)
+        found.append(Part(part["what"], kind=part["kind"], worst=worst, histogram=held, **fields))
+    return tuple(found)
+
+
+def plain(value: Any) -> Any:
     """Only what strict JSON can hold."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float | np.floating) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value.item() if isinstance(value, np.generic) else value
-
-
-@dataclass(frozen=True)
-class Distance:
-    """How far two whole runs are apart."""
-
-    output: float
-    gradient: float | None
-
-    def __str__(self) -> str:
-        return f"output {number(self.output)}, gradient {number(self.gradient)}"
 
 
 @dataclass(frozen=True)
@@ -174,8 +225,9 @@ class Verification:
     """Whether rebinding one operator explains the difference between two frameworks; true where it does.
 
     ``before`` is the distance between all-A and all-B; ``after`` that between all-A and all-B with only ``nodes`` on A;
-    ``reproduced`` that between all-A and all-A with only ``nodes`` on B. ``blame`` is the framework that the float64
-    reference speaks against, or ``None`` where it decides nothing.
+    ``reproduced`` that between all-A and all-A with only ``nodes`` on B. Where later operators hide the fault from the
+    target ``scope`` is ``"node"``: what was verified is then that it is there, at the node. ``blame`` is the framework
+    that the float64 reference and the further frameworks speak against, or ``None`` where they decide nothing.
     """
 
     confirmed: bool
@@ -186,6 +238,7 @@ class Verification:
     reproduced: Distance
     blame: str | None
     evidence: list[str]
+    scope: Literal["target", "node"] = "target"
 
     def __bool__(self) -> bool:
         return self.confirmed

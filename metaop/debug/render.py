@@ -4,12 +4,57 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from typing import Any
 
-from metaop.debug.records import DebugReport, Record, number
+from metaop.debug.compare import number
+from metaop.debug.records import DebugReport, Record
+from metaop.graph.nodes import Operator, Placeholder, Variable
+from metaop.graph.program import Program
 
-__all__ = ["html_page", "text_table"]
+__all__ = ["graph_data", "headline", "html_page", "text_table"]
 
-_COLUMNS = ("", "node", "op", "output delta", "gradient delta", "local output", "local gradient", "status", "ms")
+_COLUMNS = (
+    "",
+    "node",
+    "op",
+    "score",
+    "output delta",
+    "gradient delta",
+    "local output",
+    "local gradient",
+    "finding",
+    "ms",
+)
+#: columns of words
+_WORDS = (0, 1, 2, 8)
+
+
+def graph_data(program: Program) -> list[dict[str, Any]]:
+    """The nodes of a graph for people, in the order of execution."""
+    kinds = ((Operator, "operator"), (Placeholder, "placeholder"), (Variable, "variable"))
+    found = []
+    for node in program.order:
+        operator = node if isinstance(node, Operator) else None
+        computed = operator is None or (operator, 0) in program.types
+        types = [program.types[node, i] for i in range(len(node.types))] if operator and computed else []
+        if operator is None and (node, 0) in program.types:
+            types = [program.types[node, 0]]
+        found.append(
+            {
+                "name": node.name,
+                "kind": next((kind for cls, kind in kinds if isinstance(node, cls)), "constant"),
+                "op": operator.op.name if operator else "",
+                "inputs": [n.producer.name for n in node.inputs if n is not None],
+                "attrs": _attributes(program, operator) if operator and computed else "",
+                "type": ", ".join(map(str, types)),
+            }
+        )
+    return found
+
+
+def _attributes(program: Program, node: Operator) -> str:
+    text = ", ".join(f"{name}={value!r}" for name, value in program.attrs(node).items())
+    return text if len(text) <= 400 else text[:397] + "..."
 
 
 def _rows(report: DebugReport, limit: int | None) -> list[tuple[Record, tuple[str, ...]]]:
@@ -22,11 +67,12 @@ def _rows(report: DebugReport, limit: int | None) -> list[tuple[Record, tuple[st
                 "*" if r.suspect else "",
                 r.node,
                 r.op,
+                number(r.score),
                 number(r.output_delta),
                 number(r.gradient_delta),
                 number(r.local_output_delta),
                 number(r.local_gradient_delta),
-                r.status,
+                r.kind if r.status == "ok" else r.status,
                 f"{r.seconds * 1e3:.1f}",
             ),
         )
@@ -50,7 +96,7 @@ def text_table(report: DebugReport, limit: int | None) -> str:
 
     def line(cells: Sequence[str]) -> str:
         return "  ".join(
-            cell.ljust(width) if i < 3 or i == 7 else cell.rjust(width)
+            cell.ljust(width) if i in _WORDS else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ).rstrip()
 

@@ -235,17 +235,18 @@ class Trace:
                 for position, gradient in zip(positions, contributions, strict=True):
                     if gradient is not None:
                         value = step.inputs[position]
-                        self._check_gradient(step, value, gradient)
+                        self.check_gradient(step, value, gradient)
                         _add(grads, value, gradient, step.backend)
             except Exception as error:
-                explained = self._explain_backward(step, error)
+                explained = self.explain_backward(step, error)
                 raise explained from cause(explained, error)
         for value, held in grads.items():
             if value in wrt:
                 found[value] = _as_array(held)
         return found
 
-    def _check_gradient(self, step: Step, value: Value, gradient: Any) -> None:
+    def check_gradient(self, step: Step, value: Value, gradient: Any) -> None:
+        """Refuse a gradient that has another dtype or shape than the value it belongs to."""
         declared = self.program.types[value]
         dtype, shape = step.backend.type_of(gradient)
         if not declared.admits(TensorType(dtype, tuple(shape))):
@@ -253,7 +254,8 @@ class Trace:
                 f"the gradient of {value[0].name!r} is {TensorType(dtype, tuple(shape))}; its value is {declared}"
             )
 
-    def _explain_backward(self, step: Step, error: Exception) -> MetaopError:
+    def explain_backward(self, step: Step, error: Exception) -> MetaopError:
+        """What to raise for an exception out of a step's pullback."""
         if isinstance(error, GradientError):
             return error
         node = step.operators[0]

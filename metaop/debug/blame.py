@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from metaop.backends import Backend, backends, get
+from metaop.backends.catalog import CATALOG
 from metaop.debug.compare import mean_absolute_distance, number
 from metaop.debug.evaluate import Side
 from metaop.debug.judge import judge, judge_against
 from metaop.debug.local import Call, Local, run_local
 from metaop.debug.parts import Part
 from metaop.debug.reference import Reference
-from metaop.errors import MetaopError
+from metaop.errors import MetaopError, UnsupportedOpError
 
 __all__ = ["Opinion", "blame", "further_backends"]
 
@@ -33,12 +34,12 @@ class Opinion:
 
 
 def further_backends(sides: tuple[Side, Side]) -> list[Backend]:
-    """Every framework that runs in this process and is on neither side."""
+    """Every framework of ours that runs in this process and is on neither side; variants of one have no vote."""
     used = {base_name(backend) for side in sides for backend in (side.default, *side.special.values())}
     found = []
     for about in backends().values():
         # The reference is NumPy's; TFLite computes with TensorFlow's converter, and slowly.
-        if about.available and about.name not in used | {"numpy", "tflite"}:
+        if about.available and about.name in CATALOG and about.name not in used | {"numpy", "tflite"}:
             try:
                 backend = get(about.name)
             except MetaopError:
@@ -59,14 +60,16 @@ def blame(
     call: Call, sides: tuple[Backend, Backend], voters: Sequence[Backend], seed: int, *, tails: bool = False
 ) -> Opinion:
     """The opinion on one node."""
-    failures: list[str | None] = [None, None]
     found: list[Local | None] = [None, None]
     incoming: dict | int = seed
     for i, backend in enumerate(sides):
         try:
             found[i], incoming = run_local(call, backend, incoming)
-        except MetaopError as error:
-            failures[i] = str(error)
+        except UnsupportedOpError as error:
+            # What a framework does not offer it does not get wrong.
+            return Opinion(None, [str(error)])
+        except MetaopError:
+            continue
     a, b = found
     if a is None or b is None:
         if a is b:

@@ -36,16 +36,16 @@ def graph_data(program: Program) -> list[dict[str, Any]]:
     for node in program.order:
         operator = node if isinstance(node, Operator) else None
         computed = operator is None or (operator, 0) in program.types
-        types = [program.types[node, i] for i in range(len(node.types))] if operator and computed else []
+        types = [program.types[node, i] for i in range(len(node.types))] if operator is not None and computed else []
         if operator is None and (node, 0) in program.types:
             types = [program.types[node, 0]]
         found.append(
             {
                 "name": node.name,
                 "kind": next((kind for cls, kind in kinds if isinstance(node, cls)), "constant"),
-                "op": operator.op.name if operator else "",
+                "op": operator.op.name if operator is not None else "",
                 "inputs": [n.producer.name for n in node.inputs if n is not None],
-                "attrs": _attributes(program, operator) if operator and computed else "",
+                "attrs": _attributes(program, operator) if operator is not None and computed else "",
                 "type": ", ".join(map(str, types)),
             }
         )

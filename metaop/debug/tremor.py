@@ -43,7 +43,8 @@ class Trembling(Variant):
             return tensor
         factor = 1 + _UNITS * epsilon(array.dtype) * self._rng.uniform(-1, 1, array.shape)
         with np.errstate(all="ignore"):
-            return self.base.from_numpy((array.astype(np.float64) * factor).astype(array.dtype))
+            # An array also where there are no axes, of which NumPy makes numbers.
+            return self.base.from_numpy(np.asarray(array.astype(np.float64) * factor).astype(array.dtype))
 
     def call(self, op: str, attrs: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(self._moved(y) for y in self.base.call(op, attrs, inputs))

@@ -28,7 +28,8 @@ needs_ort = pytest.mark.skipif("onnxruntime" not in checks.BACKENDS, reason="MET
 
 
 def session(**options: object) -> mo.DebugSession:
-    return mo.DebugSession(**{"progress": False} | options)
+    """With the paper's fixed thresholds; what is said of rounding is in test_noise.py."""
+    return mo.DebugSession(**{"progress": False, "judge": "paper"} | options)
 
 
 def chain() -> dict[str, Node]:
@@ -120,14 +121,15 @@ def test_gradient_deltas_by_hand() -> None:
     record = session().run(loss, frameworks=["numpy", "grad-off"]).record("square")
     assert record.output_delta == 0
     assert record.gradient_delta == pytest.approx(3 / 2)
-    assert record.local_gradient_delta == pytest.approx(3)
+    # Locally the incoming gradient is random: not the ones that come from the sum.
+    assert record.local_gradient_delta > 0
     assert record.score == pytest.approx(1.5 / 1.5e-4)
     assert record.gradient_kind == ("derived", "custom")
     # No gradient is a gradient of zeros: (|2| + |4|) / 2 for w, nothing for v.
     mo.derive("numpy", name="grad-gone", gradient={"square": lambda g, y, x: (None,)})
     gone = session().run(loss, frameworks=["numpy", "grad-gone"]).record("square")
     assert gone.gradient_delta == pytest.approx(3 / 2)
-    assert gone.local_gradient_delta == pytest.approx(3)
+    assert gone.local_gradient_delta > 0
 
 
 @needs_torch
@@ -249,7 +251,7 @@ def test_thresholds() -> None:
         assert not session(**{other: 1e9}).run(loss, frameworks=frameworks)
 
 
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "1e-4", None, True])
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, "1e-4", True])
 @pytest.mark.parametrize("option", ["threshold_output", "threshold_gradient"])
 def test_thresholds_that_make_no_sense(option: str, value: object) -> None:
     with pytest.raises(UsageError, match=option):
@@ -340,8 +342,9 @@ def test_a_nan_that_is_swallowed_below_is_suspect_all_the_same() -> None:
         assert record.local_output_delta == math.inf
         assert [r.node for r in report.suspects] == ["tanh"]
         verdict = sess.verify("tanh")
-    # At the target there is nothing to explain, but who is wrong can be told.
-    assert not verdict.confirmed
+    # At the target there is nothing to explain: it is confirmed where it is, and who is wrong can be told.
+    assert verdict.confirmed
+    assert verdict.scope == "node"
     assert verdict.blame == "nan-last"
 
 
@@ -535,7 +538,7 @@ def test_verify_by_record_node_and_name() -> None:
     assert verdict.after == Distance(0.0, 0.0)
     assert verdict.reproduced == verdict.before
     assert "confirmed" in str(verdict)
-    assert any("float64 reference" in line and "numpy-off is off" in line for line in verdict.evidence)
+    assert any("numpy is off by" in line and "from the float64 reference" in line for line in verdict.evidence)
 
 
 @pytest.mark.parametrize("name", [n for n in SWAP_ORDER if n != "bend"])
@@ -647,7 +650,7 @@ def test_a_difference_that_takes_two_nodes_is_not_confirmed_for_one() -> None:
 def test_rounding_blames_nobody() -> None:
     """However much smaller the other's error is."""
     with session() as sess:
-        sess.run(chain()["loss"], frameworks=["numpy", off("tanh", 1 + 2e-5)])
+        sess.run(chain()["loss"], frameworks=["numpy", off("tanh", 1 + 1e-6)])
         assert sess.verify("bend").blame is None
         sess.run(chain()["loss"], frameworks=["numpy", off("tanh", 1 + 1e-3)])
         assert sess.verify("bend").blame == "numpy-off"
@@ -686,13 +689,13 @@ def test_a_fault_on_the_first_side(node: str, what: str) -> None:
     assert verdict.blame == "a-wrong"
 
 
-def test_conventions_blame_nobody_where_the_reference_lies_between() -> None:
-    """Both are off, by the same amount in opposite directions."""
+def test_both_are_blamed_where_both_are_off() -> None:
+    """By the same amount, in opposite directions."""
     with session() as sess:
         sess.run(chain()["loss"], frameworks=[off("tanh", 1.1, "above"), off("tanh", 0.9, "below")])
         verdict = sess.verify("bend")
     assert verdict.confirmed
-    assert verdict.blame is None
+    assert verdict.blame == "above and below"
 
 
 def test_verify_is_about_the_last_run() -> None:
@@ -723,12 +726,38 @@ def test_verify_of_what_was_not_run() -> None:
 # -- progress ----------------------------------------------------------------------------------------------------------
 
 
-def test_progress_is_called_after_each_swap() -> None:
-    calls = []
+def test_progress_is_called_after_each_step() -> None:
+    """First the local check in the order of execution, then the swaps."""
+    calls: list[tuple] = []
     report = session(progress=lambda *arguments: calls.append(arguments)).run(
         chain()["loss"], frameworks=["numpy", raising("tanh", ValueError("x"))]
     )
-    assert calls == [(record, i + 1, 6) for i, record in enumerate(report.records)]
+    assert [(done, total) for _, done, total in calls] == [(i + 1, 12) for i in range(12)]
+    assert [record.node for record, _, _ in calls[:6]] == SWAP_ORDER[::-1]
+    assert [record for record, _, _ in calls[6:]] == report.records
+
+
+def test_a_run_that_is_ended_early_keeps_what_it_has() -> None:
+    report = session(progress=lambda record, done, total: record.node != "second").run(
+        chain()["loss"], frameworks=["numpy", off("tanh")]
+    )
+    assert [r.node for r in report.records] == ["second", "bend", "first"]
+    assert any("ended early, after 3 of 6 nodes" in note for note in report.notes)
+
+
+def test_steps_can_be_driven_and_left() -> None:
+    with session() as sess:
+        with pytest.raises(UsageError, match="call run first"):
+            sess.report  # noqa: B018
+        for record in sess.steps(chain()["loss"], frameworks=["numpy", off("tanh")], method="local"):
+            if record.suspect:
+                break
+        assert [r.node for r in sess.report.records] == ["bend", "first"]
+        assert sess.verify(sess.report.suspects[0]).blame == "numpy-off"
+        for _ in sess.steps(chain()["loss"], frameworks=["numpy", "numpy"]):
+            pass
+        assert [r.node for r in sess.report.records] == SWAP_ORDER
+        assert sess.report.notes == []
 
 
 def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from metaop.debug.cradle.feeds import read_feeds
 from metaop.errors import FeedError, ModelError
 from metaop.graph.nodes import Placeholder
 from metaop.models.model import Model
@@ -92,19 +92,3 @@ def random_feeds(
         known = ", ".join(repr(n.name) for n in inputs) or "none"
         raise FeedError(f"the model has no input named {next(iter(given))!r}; its inputs: {known}")
     return feeds
-
-
-def read_feeds(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an ``.npz`` file by name; never pickled objects."""
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise FeedError(f"{str(path)!r} holds an array without a name: use numpy.savez(file, name=array)")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise FeedError(f"the data {str(path)!r} do not exist") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, MemoryError) as error:
-        if isinstance(error, FeedError):
-            raise
-        raise FeedError(f"{str(path)!r} is not an .npz file, or holds what is no plain array ({error})") from None

@@ -61,7 +61,7 @@ def status_of(error: MetaopError) -> Status:
 class LocalCheck:
     """One pass over the graph; see the module's docstring.
 
-    ``against_reference`` also holds what both sides agree on against the reference, where a fault that they share shows.
+    ``against_reference`` also holds what both sides agree on against the reference, where a shared fault shows.
     """
 
     def __init__(

@@ -136,10 +136,20 @@ def _unique_names(nodes: Sequence[Node]) -> None:
 
 def resident_bytes() -> int:
     """The resident memory of this process."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        import resource
+    if _STATM is not None:
+        return int(os.pread(_STATM, 64, 0).split()[1]) * _PAGE
+    import resource
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _open_statm() -> int | None:
+    try:
+        return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, AttributeError):
+        return None
+
+
+#: kept open, because it is read before and after every operator
+_STATM = _open_statm()
+_PAGE = os.sysconf("SC_PAGE_SIZE") if _STATM is not None else 0

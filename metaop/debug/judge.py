@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from metaop.debug.compare import mean_absolute_distance, same_bits
+from metaop.debug.compare import same_bits
 from metaop.debug.parts import Histogram, Kind, Part, Worst
 from metaop.debug.reference import Reference, wide
 from metaop.types import epsilon, is_floating
@@ -28,6 +28,8 @@ __all__ = ["MARGIN", "judge", "judge_against"]
 MARGIN = 64.0
 #: what the score of what is wrong in its tail only may be: relative errors of small results spread wider
 TAIL_MARGIN = 256.0
+#: differences below this score are not described any further
+_SHOWN = 0.25
 
 
 def judge(what: str, a: np.ndarray, b: np.ndarray, reference: Reference, index: int, *, tails: bool = False) -> Part:
@@ -37,16 +39,17 @@ def judge(what: str, a: np.ndarray, b: np.ndarray, reference: Reference, index: 
     """
     if same_bits(a, b):
         return Part(what, 0.0, 0.0, "same")
-    delta = mean_absolute_distance(a, b)
     if a.dtype != b.dtype or a.shape != b.shape:
-        return Part(what, delta, math.inf, "fault")
-    if delta == 0.0:
-        return Part(what, 0.0, 0.0, "noise", histogram=Histogram(a.size, [], []))
+        return Part(what, math.inf, math.inf, "fault")
     difference = _difference(a, b)
+    delta = _mean(difference)
+    if delta == 0.0:
+        return Part(what, 0.0, 0.0, "noise")
     kind, score, tail = _weigh(a, difference, reference, index, tails, against=b)
-    return Part(
-        what, delta, score, kind, tail, _worst(a, b, difference, reference, index, kind), _histogram(difference)
-    )
+    if kind == "noise" and score < _SHOWN:
+        return Part(what, delta, score, kind, tail)
+    worst = _worst(a, b, difference, reference, index, kind)
+    return Part(what, delta, score, kind, tail, worst, _histogram(difference))
 
 
 def judge_against(what: str, a: np.ndarray, reference: Reference, index: int) -> Part:
@@ -56,11 +59,13 @@ def judge_against(what: str, a: np.ndarray, reference: Reference, index: int) ->
         return Part(what, math.inf, math.inf, "fault")
     with np.errstate(all="ignore"):
         rounded = exact.astype(a.dtype)
-    delta = mean_absolute_distance(a, rounded)
+    difference = _difference(a, rounded)
+    delta = _mean(difference)
     if delta == 0.0:
         return Part(what, 0.0, 0.0, "same")
-    difference = _difference(a, rounded)
     kind, score, _ = _weigh(a, difference, reference, index, False, against=None)
+    if kind == "noise":
+        return Part(what, delta, score, kind)
     return Part(what, delta, score, kind, None, _worst(a, rounded, difference, reference, index, kind))
 
 
@@ -71,14 +76,21 @@ def _difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``|a - b|``, 0 where both are alike, infinite where a NaN or an infinity stands on one side only."""
     x, y = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
-        difference = np.abs(x - y)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
+        difference = np.asarray(np.abs(x - y))
     if a.dtype.kind in "iu" and a.dtype.itemsize == 8:
         # float64 does not tell all of them apart.
-        same = a == b
-        difference = np.maximum(difference, 1.0)
+        return np.where(a == b, 0.0, np.maximum(difference, 1.0))
+    if np.isfinite(difference.max(initial=0.0)):
+        return difference
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
     difference = np.where(same, 0.0, difference)
     return np.where(np.isnan(difference), math.inf, difference)
+
+
+def _mean(difference: np.ndarray) -> float:
+    """The mean absolute distance; never 0 where anything differs."""
+    mean = float(difference.mean()) if difference.size else 0.0
+    return max(mean, 5e-324) if mean or difference.any() else 0.0
 
 
 def _weigh(
@@ -90,7 +102,10 @@ def _weigh(
         return kind, 0.0 if kind == "convention" else math.inf, None
     eps = max(epsilon(a.dtype), reference.epsilon)
     tiny = _tiny(a.dtype)
-    score = _largest(difference, _floor(a, eps) + tiny, MARGIN)
+    # First without looking at single elements, which only ever widens what is accepted.
+    score = float(difference.max(initial=0.0)) / (MARGIN * (eps / 2 * _rms(a) + tiny))
+    if score > 1:
+        score = _largest(difference, _floor(a, eps) + tiny, MARGIN)
     if score > 1:
         exact = reference.exact[index]
         if exact.shape != a.shape:
@@ -119,8 +134,22 @@ def _floor(values: np.ndarray, eps: float) -> np.ndarray:
     """What rounding to a result does, to each element and to fellows that it was computed with."""
     size = np.abs(values.astype(np.float64))
     size = np.where(np.isfinite(size), size, 0.0)
-    rms = float(np.sqrt(np.mean(size**2))) if size.size else 0.0
-    return eps / 2 * (size + rms)
+    return eps / 2 * (size + _rms(size))
+
+
+def _rms(values: np.ndarray) -> float:
+    """Of the finite ones."""
+    if not values.size:
+        return 0.0
+    flat = values.astype(np.float64).reshape(-1)
+    # Not as a product of vectors, for which the threads of a BLAS would be woken.
+    with np.errstate(over="ignore"):
+        square = float(np.square(flat).sum())
+    if not math.isfinite(square):
+        flat = flat[np.isfinite(flat)]
+        largest = float(np.abs(flat).max(initial=0.0)) or 1.0
+        return largest * math.sqrt(float(np.square(flat / largest).sum()) / values.size)
+    return math.sqrt(square / values.size)
 
 
 def _largest(difference: np.ndarray, floor: np.ndarray, margin: float) -> float:

@@ -79,8 +79,9 @@ def incoming_gradients(call: Call, outputs: Sequence[np.ndarray], seed: int) -> 
     if not call.wrt:
         return {}
     rng = np.random.default_rng([seed, zlib.crc32(call.node.name.encode())])
+    # Drawn in float32, which is twice as fast.
     return {
-        (call.node, i): rng.standard_normal(y.shape).astype(y.dtype)
+        (call.node, i): np.asarray(rng.standard_normal(y.shape, dtype=np.float32)).astype(y.dtype)
         for i, y in enumerate(outputs)
         if is_floating(y.dtype)
     }

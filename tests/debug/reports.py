@@ -25,7 +25,7 @@ class Builder:
         node = {"name": name, "kind": "operator", "op": op, "inputs": list(inputs), "attrs": attrs, "type": type}
         self.nodes.append(node)
         same = self.random.random() < 0.35
-        score = 0.0 if same else 10 ** self.random.uniform(-2.2, 0.1)
+        score = 0.0 if same else 10 ** self.random.uniform(-2.2, 0)
         self.records.append(
             {
                 "node": name,

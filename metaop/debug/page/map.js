@@ -26,6 +26,8 @@ function createMap({ host, nodes, look, describe, onSelect }) {
   let cursor = null;
   let frame = 0;
   let moving = 0;
+  let drawn = () => true; // which nodes are to be drawn
+  let touched = false; // whether somebody has moved the view: from then on it stays theirs
 
   const ask = () => (frame ||= requestAnimationFrame(draw));
   const screen = (p) => ({
@@ -38,7 +40,13 @@ function createMap({ host, nodes, look, describe, onSelect }) {
   // -- what is drawn -------------------------------------------------------------------------------------------------
 
   function show(visible) {
-    shown = nodes.map((_, i) => i).filter((i) => visible(nodes[i]));
+    drawn = visible;
+    touched = false;
+    arrange();
+  }
+
+  function arrange() {
+    shown = nodes.map((_, i) => i).filter((i) => drawn(nodes[i]));
     place = new Map(shown.map((i, p) => [i, p]));
     const letters = Math.min(24, shown.reduce((most, i) => Math.max(most, nodes[i].name.length), 13));
     layout = layOut(
@@ -263,6 +271,7 @@ function createMap({ host, nodes, look, describe, onSelect }) {
 
   /** All of it where that can be read, else the selected node with its neighbours. */
   function open() {
+    if (!size.width) return;
     const p = place.get(selected);
     if (p === undefined || fitting() >= ZOOM.readable) return fit();
     centre(p, ZOOM.close);
@@ -273,6 +282,7 @@ function createMap({ host, nodes, look, describe, onSelect }) {
   function zoom(factor, x = size.width / 2, y = size.height / 2) {
     const z = Math.min(ZOOM.most, Math.max(Math.min(ZOOM.least, fitting()), view.z * factor));
     cancelAnimationFrame(moving);
+    touched = true;
     view.x += x / view.z - x / z;
     view.y += y / view.z - y / z;
     view.z = z;
@@ -282,7 +292,7 @@ function createMap({ host, nodes, look, describe, onSelect }) {
   /** Brings the selected node into view, moving no more than needed. */
   function reveal() {
     const p = place.get(selected);
-    if (p === undefined) return;
+    if (p === undefined || !size.width) return;
     const box = screen(p);
     if (view.z < ZOOM.readable) return centre(p, ZOOM.close);
     const inside = box.x > 12 && box.y > 12 && box.x + box.w < size.width - 12 && box.y + box.h < size.height - 12;
@@ -293,14 +303,17 @@ function createMap({ host, nodes, look, describe, onSelect }) {
     const ratio = Math.min(3, devicePixelRatio || 1);
     const [width, height] = [host.clientWidth, host.clientHeight];
     if (!width || (width === size.width && height === size.height && ratio === size.ratio)) return;
-    const first = !size.width;
     Object.assign(size, { width, height, ratio });
     canvas.width = width * ratio;
     canvas.height = height * ratio;
-    if (!first) {
-      paintOverview();
-      draw();
+    if (!layout) return;
+    // A frame may be given its size only now, and how the drawing is folded depends on it.
+    if (touched) paintOverview();
+    else {
+      arrange();
+      open();
     }
+    draw();
   }
 
   // -- the cursor ----------------------------------------------------------------------------------------------------
@@ -335,7 +348,10 @@ function createMap({ host, nodes, look, describe, onSelect }) {
       host.setAttribute("aria-activedescendant", cursor.id);
       placeCursor();
     }
-    if (!quiet) reveal();
+    if (!quiet) {
+      touched = true;
+      reveal();
+    }
     ask();
   }
 
@@ -399,6 +415,7 @@ function createMap({ host, nodes, look, describe, onSelect }) {
     if (drag) {
       drag.moved ||= Math.hypot(x - drag.x, y - drag.y) > 4;
       if (drag.moved) {
+        touched = true;
         view.x = drag.from.x - (x - drag.x) / view.z;
         view.y = drag.from.y - (y - drag.y) / view.z;
         tip.hidden = true;
@@ -438,6 +455,7 @@ function createMap({ host, nodes, look, describe, onSelect }) {
   const lookAt = (event) => {
     const scale = overview.clientWidth / layout.width;
     cancelAnimationFrame(moving);
+    touched = true;
     view.x = event.offsetX / scale - size.width / view.z / 2;
     view.y = event.offsetY / scale - size.height / view.z / 2;
     ask();

@@ -240,7 +240,7 @@ function sortable({ host, label, columns, rows, sorted, onPick, rowClass }) {
       el("button", { type: "button", onclick: () => order(n) }, column.title, el("span", { class: "arrow", "aria-hidden": "true" })),
     ),
   );
-  host.append(el("table", { class: "rows", role: "grid", "aria-label": label }, el("thead", {}, el("tr", {}, heads)), body), more);
+  host.append(el("table", { class: onPick ? "rows pick" : "rows", role: onPick ? "grid" : null, "aria-label": label }, el("thead", {}, el("tr", {}, heads)), body), more);
 
   function order(n) {
     descending = n === by ? !descending : (columns[n].numeric ?? false);
@@ -269,12 +269,12 @@ function sortable({ host, label, columns, rows, sorted, onPick, rowClass }) {
       ...part.map((row, n) => {
         const line = el(
           "tr",
-          { tabindex: "-1", class: rowClass?.(row) || null, "aria-selected": onPick ? "false" : null, onclick: () => onPick?.(row) },
+          { tabindex: onPick ? "-1" : null, class: rowClass?.(row) || null, "aria-selected": onPick ? "false" : null, onclick: () => onPick?.(row) },
           columns.map((column) => el("td", { class: [column.numeric && "right", column.clip && "clip"].filter(Boolean).join(" ") || null }, column.cell(row))),
         );
         line.row = row;
         drawn.set(row, line);
-        if (!n) line.tabIndex = 0;
+        if (!n && onPick) line.tabIndex = 0;
         return line;
       }),
     );
@@ -405,11 +405,11 @@ function histogram(part) {
   const counts = list(part.histogram?.counts).map(number);
   const equal = number(part.equal ?? part.histogram?.equal) ?? 0;
   if (edges.length !== counts.length + 1 || !counts.length || edges.some((e) => !Number.isFinite(e))) return null;
-  const [width, height, base, top] = [320, 118, 92, 12];
-  const left = equal ? 46 : 8;
+  const [width, height, base, top] = [320, 104, 86, 6];
+  const left = equal ? 66 : 20;
   const [low, high] = [edges[0], edges[edges.length - 1]];
   const most = Math.max(equal, ...counts, 1);
-  const x = (e) => left + ((e - low) / (high - low || 1)) * (width - left - 8);
+  const x = (e) => left + ((e - low) / (high - low || 1)) * (width - left - 20);
   const y = (count) => (count > 0 ? Math.max(2, ((base - top) * Math.log1p(count)) / Math.log1p(most)) : 0);
   const bar = (x0, x1, count, what) =>
     svg("rect", { x: x0, y: base - y(count), width: Math.max(1, x1 - x0 - 1), height: y(count), class: what === "equal" ? "equal" : null },
@@ -423,14 +423,13 @@ function histogram(part) {
   return [
     svg(
       "svg",
-      { class: "histogram", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Histogram of differences: ${summary}` },
+      { class: "histogram", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Histogram of differences" },
       svg("line", { x1: 4, x2: width - 4, y1: base + 0.5, y2: base + 0.5 }),
       equal ? [bar(8, 32, equal, "equal"), svg("text", { x: 20, y: base + 14, "text-anchor": "middle" }, "equal")] : null,
       counts.map((count, n) => bar(x(edges[n]), x(edges[n + 1]), count, `differ by 1e${say(edges[n])} to 1e${say(edges[n + 1])}`)),
       ticks.map((e) => svg("text", { x: x(e), y: base + 14, "text-anchor": "middle" }, e === 0 ? "1" : `1e${e}`)),
-      svg("text", { x: width - 8, y: height - 1, "text-anchor": "end" }, "size of the difference (heights are logarithmic)"),
     ),
-    el("p", { class: "hidden-text" }, summary),
+    el("p", { class: "caption" }, `${summary}. Heights are logarithmic.`),
   ];
 }
 
@@ -454,44 +453,53 @@ function partOf(part) {
   );
 }
 
-function verificationOf(v) {
-  const distance = (d) => [amount(d?.output), amount(d?.gradient)];
-  return [
-    el("h3", {}, "Verification"),
-    el(
-      "div",
-      { class: `verdict-line${v.confirmed ? " bad" : ""}` },
-      el("b", {}, v.confirmed ? "Confirmed" : "Not confirmed"),
-      v.confirmed ? `: swapping only ${v.nodes.length > 1 ? "these nodes" : "this node"} explains the difference.` : ": this alone does not explain the difference.",
-      v.blame ? ` The float64 reference speaks against ${v.blame}.` : "",
-    ),
-    list(v.evidence).length ? [el("h3", {}, "Evidence"), el("ul", { class: "evidence" }, list(v.evidence).map((line) => el("li", {}, String(line))))] : null,
-    v.before || v.after || v.reproduced
-      ? [
-          el("h3", {}, "Distance of whole runs"),
-          pairs(
-            [
-              ["before", ...distance(v.before)],
-              [`with it on ${frameworks[0] ?? "the first"}`, ...distance(v.after)],
-              [`with only it on ${frameworks[1] ?? "the second"}`, ...distance(v.reproduced)],
-            ],
-            ["", "output", "gradient"],
-          ),
-        ]
-      : null,
-  ].flat(2);
-}
-
-function finding(record) {
+/** What is known of a node, in a sentence or two. */
+function finding(record, checks) {
   const { means } = classOf(record.class);
   const failed = record.status && record.status !== "ok" && record.status !== "unsupported";
+  const title = record.wrong ? `Wrong on ${record.wrong}` : (record.class ?? "compared").replace(/^./, (c) => c.toUpperCase());
   return el(
     "div",
     { class: `verdict-line${record.suspect ? " bad" : ""}` },
-    el("b", {}, record.wrong ? `Wrong on ${record.wrong}` : (record.class ?? "compared").replace(/^./, (c) => c.toUpperCase())),
-    means && !failed ? `: ${means}.` : failed ? `: ${record.status}.` : "",
+    el("p", {}, el("b", {}, title), failed ? `: ${record.status}.` : means ? `: ${means}.` : "."),
     record.message ? el("div", { class: "message" }, String(record.message)) : null,
+    checks.map((v) =>
+      el(
+        "p",
+        {},
+        el("b", {}, v.confirmed ? "Confirmed" : "Not confirmed"),
+        v.confirmed ? `: rebinding only ${v.nodes.length > 1 ? "these nodes" : "this node"} explains the difference.` : ": this alone does not explain the difference.",
+        v.blame && v.blame !== record.wrong ? ` The float64 reference speaks against ${v.blame}.` : "",
+      ),
+    ),
   );
+}
+
+function evidence(v) {
+  const lines = list(v.evidence);
+  return lines.length ? [el("h3", {}, "Evidence"), el("ul", { class: "evidence" }, lines.map((line) => el("li", {}, String(line))))] : [];
+}
+
+function distances(v) {
+  if (!v.before && !v.after && !v.reproduced) return [];
+  const of = (d) => [amount(d?.output), amount(d?.gradient)];
+  const rows = [
+    ["as it was", ...of(v.before)],
+    [`with it on ${frameworks[0] ?? "the first"}`, ...of(v.after)],
+    [`with only it on ${frameworks[1] ?? "the second"}`, ...of(v.reproduced)],
+  ];
+  return [el("h3", {}, "Distance of whole runs"), pairs(rows, ["", "output", "gradient"])];
+}
+
+function scores(record) {
+  const split = number(record.output_score) !== null || number(record.gradient_score) !== null;
+  const rows = [
+    split ? ["score", amount(record.output_score), amount(record.gradient_score)] : ["score", amount(record.score), ""],
+    number(record.tail_score) === null ? null : ["score of tiny values", amount(record.tail_score), ""],
+    ["Δ on swapping it", amount(record.output_delta), amount(record.gradient_delta)],
+    ["Δ on the same inputs", amount(record.local_output_delta), amount(record.local_gradient_delta)],
+  ];
+  return [el("h3", {}, "Numbers"), pairs(rows.filter(Boolean), ["", "output", "gradient"])];
 }
 
 function detail(index) {
@@ -507,52 +515,28 @@ function detail(index) {
   }
   const { record } = node;
   const kinds = list(record?.gradient_kind);
-  host.replaceChildren(
-    ...[
-      el("h2", {}, name(node.name)),
-      el("p", { class: "kind-line" }, name(node.op ?? record?.op ?? node.kind ?? ""), node.op && node.kind !== "operator" && node.kind !== "unplaced" ? node.kind : null),
-      record ? finding(record) : null,
-      record && map.count() && !map.visible(index) ? el("p", { class: "kind-line" }, "Not drawn on the map.") : null,
-      !record && node.kind !== "operator" ? el("p", { class: "kind-line" }, "Data: both frameworks are given the same.") : null,
-      record
-        ? [
-            el("h3", {}, "Score, in units of rounding"),
-            pairs(
-              [
-                ["all", amount(record.score)],
-                ["output", amount(record.output_score)],
-                ["gradient", amount(record.gradient_score)],
-                ["tail", amount(record.tail_score)],
-              ].filter(([what], n) => !n || number(record[`${what}_score`]) !== null),
-            ),
-            el("h3", {}, "Mean difference"),
-            pairs(
-              [
-                ["whole model, on swapping it", amount(record.output_delta), amount(record.gradient_delta)],
-                ["the node alone, fed the same", amount(record.local_output_delta), amount(record.local_gradient_delta)],
-              ],
-              ["", "output", "gradient"],
-            ),
-          ]
-        : null,
-      verifications.filter((v) => v.nodes.includes(node.name)).map(verificationOf),
-      record ? list(record.parts).map(partOf) : null,
-      el("h3", {}, "Node"),
-      pairs(
-        [
-          ["type", node.type && el("code", {}, String(node.type))],
-          ["attributes", node.attrs && el("code", {}, String(node.attrs))],
-          ["gradients", kinds.length && number(record.local_gradient_delta) !== null ? kinds.map((kind, n) => `${kind} on ${frameworks[n] ?? n}`).join(", ") : null],
-          ["time", record && number(record.seconds) !== null ? el("span", { class: "number" }, `${say(record.seconds * 1e3)} ms`) : null],
-          ["memory", record && number(record.bytes) ? el("span", { class: "number" }, `${say(record.bytes / 2 ** 20)} MiB`) : null],
-        ].filter(([, value]) => value),
-      ),
-      neighbours("Reads", node.inputs),
-      neighbours("Read by", node.consumers),
-    ]
-      .flat(3)
-      .filter((child) => child !== null && child !== undefined),
-  );
+  const checks = verifications.filter((v) => v.nodes.includes(node.name));
+  const about = [
+    ["type", node.type && el("code", {}, String(node.type))],
+    ["attributes", node.attrs && el("code", {}, String(node.attrs))],
+    ["gradients", kinds.length && number(record.local_gradient_delta) !== null ? kinds.map((kind, n) => `${kind} on ${frameworks[n] ?? n}`).join(", ") : null],
+    ["time", record && number(record.seconds) !== null ? el("span", { class: "number" }, `${say(record.seconds * 1e3)} ms`) : null],
+    ["memory", record && number(record.bytes) ? el("span", { class: "number" }, `${say(record.bytes / 2 ** 20)} MiB`) : null],
+  ].filter(([, value]) => value);
+  const children = [
+    el("h2", {}, name(node.name)),
+    el("p", { class: "kind-line" }, name(node.op ?? node.kind ?? "")),
+    map.visible(index) ? null : el("p", { class: "kind-line" }, "Not drawn on the map."),
+    record ? finding(record, checks) : null,
+    checks.map(evidence),
+    record ? scores(record) : null,
+    record ? list(record.parts).map(partOf) : null,
+    checks.map(distances),
+    about.length ? [el("h3", {}, "Node"), pairs(about)] : null,
+    neighbours("Reads", node.inputs),
+    neighbours("Read by", node.consumers),
+  ];
+  host.replaceChildren(...children.flat(3).filter((child) => child !== null));
 }
 
 // -- search and classes ----------------------------------------------------------------------------------------------
@@ -743,9 +727,19 @@ byId("theme").addEventListener("click", () => {
   paint();
 });
 prefersDark.addEventListener("change", paint);
+// Paper is light, and has no button that shows all rows.
+let onScreen;
 addEventListener("beforeprint", () => {
+  onScreen = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
   table.everything();
+  paint();
   map.fit();
+});
+addEventListener("afterprint", () => {
+  if (onScreen) document.documentElement.dataset.theme = onScreen;
+  else delete document.documentElement.dataset.theme;
+  paint();
 });
 // What tests and screenshots wait for: everything is drawn.
 requestAnimationFrame(() => (document.documentElement.dataset.ready = "true"));

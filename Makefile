@@ -46,7 +46,7 @@ docs: $(READY)
 
 # make screenshot REPORT=report.json
 screenshot: $(READY) browser
-	$(BIN)/python docs/screenshots.py $(REPORT) docs/report.png
+	$(BIN)/python -m docs.screenshots $(REPORT) docs/report.png
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build *.egg-info

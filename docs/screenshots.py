@@ -1,36 +1,29 @@
-"""Pictures of the report page, for the README: ``python docs/screenshots.py report.json docs/report.png [--dark]``."""
+"""Pictures of the report page, for the README: ``python -m docs.screenshots report.json docs/report.png [--dark]``."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 from metaop.debug.page import render
-
-ROOT = Path(__file__).resolve().parent.parent
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+from tests.debug.browser import chromium
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Draw the report page of a report that was saved as JSON.")
     parser.add_argument("report", type=Path, help="what `metaop localize --json` or DebugReport.to_json wrote")
-    parser.add_argument("picture", type=Path, nargs="?", default=ROOT / "docs" / "report.png")
+    parser.add_argument("picture", type=Path, nargs="?", default=Path("docs/report.png"))
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--full", action="store_true", help="the whole page, not only what a window shows")
     parser.add_argument("--size", default="1440x900", help="of the window (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=2.0, help="pixels per unit (default: %(default)s)")
     args = parser.parse_args()
     width, height = map(int, args.size.split("x"))
-    browser_path = subprocess.run([ROOT / "tests" / "browser.sh"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         page_path = Path(folder) / "report.html"
         page_path.write_text(render(json.loads(args.report.read_text(encoding="utf-8"))), encoding="utf-8")
-        browser = playwright.chromium.launch(executable_path=browser_path.strip(), args=FLAGS)
         page = browser.new_page(
             viewport={"width": width, "height": height},
             device_scale_factor=args.scale,
@@ -40,7 +33,6 @@ def main() -> None:
         page.goto(page_path.as_uri())
         page.wait_for_selector("html[data-ready]")
         page.screenshot(path=args.picture, full_page=args.full)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -691,6 +691,11 @@ showClasses();
 showKinds();
 paint();
 redraw();
+if (!map.count()) {
+  // Without a graph there is still the table.
+  for (const part of [byId("map"), byId("legend"), byId("map-help"), ...document.querySelectorAll(".buttons")]) part.hidden = true;
+  document.querySelector(".map-panel").append(el("p", { class: "empty" }, "This report does not tell how the nodes are connected."));
+}
 select(fault, { quiet: true });
 map.open();
 

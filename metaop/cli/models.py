@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import click
 import numpy as np
 
 import metaop as mo
 from metaop.cli import matrix
+from metaop.debug.comparison import Judge, Method
+from metaop.debug.cradle import open_feeds
 from metaop.errors import FeedError, UsageError
 from metaop.models.files import KINDS, open_model, random_feeds, read_feeds
 from metaop.models.model import Model
@@ -26,7 +29,9 @@ def _inputs(command: Any) -> Any:
             "--shape", "shapes", multiple=True, help="Sizes of an input with open ones: x=1,3,224,224 (repeatable)."
         ),
         click.option("--seed", default=0, show_default=True, help="Seed of random inputs and of all else drawn."),
-        click.option("--feed", "feed", metavar="F.npz", help="Inputs by name; random ones otherwise."),
+        click.option(
+            "--feed", "feed", metavar="F.npz", help="Inputs by name, or a folder of such files."
+        ),
         click.option("--output", "outputs", multiple=True, help="Only this output or node (repeatable)."),
         click.argument("model", metavar="MODEL"),
     ):
@@ -71,10 +76,17 @@ def run(
 @_inputs
 @click.option("--between", nargs=2, required=True, metavar="A B", help="The two backends.")
 @click.option("--gradients/--no-gradients", default=False, help="Also compare the gradients of all parameters.")
-@click.option("--threshold", type=float, default=1.5e-4, show_default=True, help="What a delta may be, for both kinds.")
+@click.option(
+    "--method", type=click.Choice(get_args(Method)), default="auto", show_default=True, help="How nodes are compared."
+)
+@click.option("--judge", type=click.Choice(get_args(Judge)), help="Rounding of the data at hand, or fixed thresholds.")
+@click.option("--threshold", type=float, help="What a delta may be, for both kinds: judges by fixed thresholds.")
+@click.option("--tails", is_flag=True, help="Also accuse results that are wrong only relative to themselves.")
 @click.option("--limit", default=20, show_default=True, help="Rows of the table; 0 for all.")
 @click.option("--json", "json_path", metavar="F", help="Write the report there as JSON.")
 @click.option("--html", "html_path", metavar="F", help="Write the report there as a page.")
+@click.option("--export", metavar="DIR", help="Write a capsule there: scripts that show the difference without metaop.")
+@click.option("--out", metavar="DIR", help="Write results there as they come; the same command goes on from there.")
 def localize(
     model: str,
     outputs: tuple[str, ...],
@@ -83,28 +95,47 @@ def localize(
     shapes: tuple[str, ...],
     between: tuple[str, str],
     gradients: bool,
-    threshold: float,
+    method: Method,
+    judge: Judge | None,
+    threshold: float | None,
+    tails: bool,
     limit: int,
     json_path: str | None,
     html_path: str | None,
+    export: str | None,
+    out: str | None,
 ) -> int:
     opened = open_model(model)
-    feeds = _feeds(opened, feed, seed, shapes)
     targets = [opened.node(name) for name in outputs] or opened.outputs
-    with mo.DebugSession(threshold_output=threshold, threshold_gradient=threshold, seed=seed) as session:
-        report = session.run(
-            _computed(targets), opened.feed_dict(feeds, targets), frameworks=between, gradients=gradients
-        )
-        # Written before anything else can fail: the sweep is what took the time.
+    given: Any
+    if feed is not None and Path(feed).is_dir():
+        _no_shapes(shapes)
+        given = [(name, opened.feed_dict(feeds, targets)) for name, feeds in open_feeds(feed)]
+    else:
+        given = opened.feed_dict(_feeds(opened, feed, seed, shapes), targets)
+
+    def write(report: mo.DebugReport) -> None:
         if json_path is not None:
             write_atomically(json_path, report.to_json().encode() + b"\n")
         if html_path is not None:
             write_atomically(html_path, report.to_html().encode())
+
+    options = {"threshold_output": threshold, "threshold_gradient": threshold, "judge": judge, "tails": tails}
+    with mo.DebugSession(seed=seed, **options) as session:  # type: ignore[arg-type]
+        report = session.run(_computed(targets), given, frameworks=between, gradients=gradients, method=method, out=out)
+        # Written before anything else can fail: the comparison is what took the time.
+        write(report)
         click.echo(report.table(limit=limit or None))
         if report.consistent:
             return 0
         verdict = session.verify(report.suspects[0])
         click.echo(f"\n{verdict}\nblame: {verdict.blame or 'undecided'}")
+        if not verdict and len(report.suspects) > 1:
+            click.echo(f"\nall of them: {session.explain()}")
+        write(report)
+        if export is not None:
+            capsule = report.export(export)
+            click.echo(f"\n{capsule}")
     return 1
 
 
@@ -119,10 +150,14 @@ def _feeds(model: Model, feed: str | None, seed: int, shapes: tuple[str, ...]) -
     if seed < 0:
         raise UsageError(f"--seed is an integer >= 0; got {seed}")
     if feed is not None:
-        if shapes:
-            raise UsageError("--shape is for random inputs; with --feed the data have shapes of their own")
+        _no_shapes(shapes)
         return read_feeds(feed)
     return random_feeds(model.inputs, seed, dict(_shape(text) for text in shapes))
+
+
+def _no_shapes(shapes: tuple[str, ...]) -> None:
+    if shapes:
+        raise UsageError("--shape is for random inputs; with --feed the data have shapes of their own")
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -114,8 +114,8 @@ class LocalCheck:
         if len(failures) == 2:
             raise failures[0][1]
         if failures:
-            (failed, error), (local,) = failures[0], results
-            finding = Finding(node, status_of(error), str(error), failed, seconds=local.seconds, bytes=local.bytes)
+            (failed, why), (local,) = failures[0], results
+            finding = Finding(node, status_of(why), str(why), failed, seconds=local.seconds, bytes=local.bytes)
             return finding, settled(local)
         a, b = results
         assert not isinstance(incoming, int)

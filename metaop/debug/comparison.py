@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from metaop.debug.check import Finding, LocalCheck
+from metaop.debug.compare import number
 from metaop.debug.evaluate import Evaluator, Side
 from metaop.debug.journal import Journal
 from metaop.debug.records import Record
+from metaop.debug.reduce import explain
 from metaop.debug.sweep import Runs, Swap
 from metaop.debug.verify import Verifier
 from metaop.errors import UsageError
@@ -29,6 +31,10 @@ ProgressCallback = Callable[[Record, int, int], bool | None]
 SHORT = 48
 #: of a longer graph, so many suspects are swapped
 _CONFIRMED = 8
+#: operators are wrong together where the results differ by so many times what rounding explains, ...
+_TOGETHER = 16.0
+#: ... and it takes no more than so many of them
+_FEW = 6
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,29 @@ class Comparison:
             for i, node in enumerate(chosen):
                 self._take(self.runs.swap_alone(node))
                 yield self.record(node), done + i + 1, total + len(chosen)
+        if self.options.judge == "noise" and self.options.method != "local":
+            self._look_at_the_whole()
         self.runs.forget()
+
+    def _look_at_the_whole(self) -> None:
+        """Where no operator is wrong by itself, some may be so together: on what they are given on B."""
+        if any(r.suspect for r in self.records()) or all(f.kind == "same" for f in self._findings.values()):
+            return
+        first, _, last, _ = self.verifier.ends()
+        beyond = self.verifier.differ(first, last)
+        if beyond <= _TOGETHER:
+            return
+        found = explain(self.verifier, [])
+        if not found or len(found.together) > _FEW:
+            self.notes.append(
+                f"the results differ by {number(beyond)} times what rounding explains, although no operator does by "
+                "itself: the graph may be very sensitive to rounding"
+            )
+            return
+        for node in self.order:
+            if node.name in found.together:
+                self._findings[node] = replace(self._findings[node], kind="fault", score=beyond)
+        self.notes.append(f"no operator is wrong by itself, but these are together: {', '.join(found.together)}")
 
     @property
     def sweeps(self) -> bool:
@@ -130,13 +158,14 @@ class Comparison:
         """What is known of one node."""
         finding, swap = self._findings[node], self._swaps.get(node)
         failed = finding.status not in ("ok", "unsupported")
-        none = self.runs.failed(finding.status) if finding.status != "ok" else None
-        if none is not None:
-            output, gradient = none.output, none.gradient
-            local = (none.output, none.gradient)
-        else:
-            output, gradient = (swap.moved.output, swap.moved.gradient) if swap is not None else (None, None)
-            local = (finding.largest("output", "delta"), finding.largest("gradient", "delta"))  # type: ignore[assignment]
+        output: float | None = None
+        gradient: float | None = None
+        local = (finding.largest("output", "delta"), finding.largest("gradient", "delta"))
+        if finding.status != "ok":
+            none = self.runs.failed(finding.status)
+            output, gradient = local = (none.output, none.gradient)
+        elif swap is not None:
+            output, gradient = swap.moved.output, swap.moved.gradient
         score = math.inf if failed else self._score(finding, output, gradient, local)
         backends = [side(node) for side in self.sides]
         named = {"a": backends[0].spec, "b": backends[1].spec, "both": " and ".join(b.spec for b in backends)}
@@ -210,7 +239,7 @@ class Comparison:
         """The operator that is meant."""
         if isinstance(suspect, Node):
             if suspect.producer in self.order:
-                return suspect.producer  # type: ignore[return-value]
+                return suspect.producer
             raise UsageError(f"verify: {suspect!r} is no operator of the last run")
         wanted = suspect.node if isinstance(suspect, Record) else suspect
         for node in self.order:

@@ -10,13 +10,17 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from metaop.debug.compare import Distance, number
+from metaop.debug.cradle import Inconsistency, Statistics
 from metaop.debug.parts import Histogram, Part, Worst
 from metaop.errors import UsageError
+
+if TYPE_CHECKING:
+    from metaop.debug.capsule import Capsule
 
 __all__ = ["DebugReport", "Record", "Verification"]
 
@@ -62,6 +66,8 @@ class Record:
     tail_score: float | None = None
     #: the framework that the float64 reference speaks against at this node; both, joined by " and ", if it does
     wrong: str | None = None
+    #: CRADLE's: at which rate the node changes the distance that comes in, the largest over many inputs
+    rate_of_change: float | None = None
     #: the outputs and gradients one by one
     parts: tuple[Part, ...] = field(default=(), repr=False)
 
@@ -105,6 +111,10 @@ class DebugReport:
     verifications: list[Verification] = field(default_factory=list)
     #: statistics of each input, where several were given
     feeds: list[dict[str, Any]] | None = None
+    #: scores and rates of change of every node over the inputs: how often, mean, largest, on which input
+    statistics: Statistics | None = field(default=None, repr=False)
+    #: CRADLE's verdicts over all inputs
+    inconsistencies: list[Inconsistency] = field(default_factory=list, repr=False)
     _source: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -150,6 +160,7 @@ class DebugReport:
         from metaop.debug.render import headline
 
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if not f.name.startswith("_")}
+        fields["statistics"] = None if self.statistics is None else json.loads(self.statistics.to_json())
         fields["graph"] = {"nodes": self.graph, "outputs": self.target.split(", ")}
         return plain(
             {
@@ -172,15 +183,29 @@ class DebugReport:
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The report as one self-contained HTML page, which is also written to ``path`` if given."""
-        from metaop.debug.render import html_page
+        from metaop.debug.page import render
 
-        text = html_page(self)
+        text = render(self.data())
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
+    def export(self, folder: str | os.PathLike[str]) -> Capsule:
+        """Write a capsule of the worst suspect into a folder: what shows the difference without metaop.
+
+        It holds the operator as plain scripts for each framework and as ONNX, its data, versions, what is expected and
+        what came, and a README to paste into a bug tracker. The scripts are run before the folder is called done.
+        """
+        from metaop.debug.export import export
+
+        if self._source is None:
+            raise UsageError("export: this report was not made by a debug session of this process")
+        return export(self._source, self, Path(folder))
+
     def _repr_html_(self) -> str:
-        return self.to_html()
+        from metaop.debug.page import embed
+
+        return embed(self.data())
 
 
 def _suspicion(record: Record) -> tuple[bool, float, float, float]:

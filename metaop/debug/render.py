@@ -1,8 +1,7 @@
-"""Reports for people: a text table and an HTML page. Every name that comes from a model is escaped."""
+"""Reports for people as text, and what they show of the graph. The page is made by :mod:`metaop.debug.page`."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from metaop.debug.records import DebugReport, Record
 from metaop.graph.nodes import Operator, Placeholder, Variable
 from metaop.graph.program import Program
 
-__all__ = ["graph_data", "headline", "html_page", "text_table"]
+__all__ = ["graph_data", "headline", "text_table"]
 
 _COLUMNS = (
     "",
@@ -36,9 +35,8 @@ def graph_data(program: Program) -> list[dict[str, Any]]:
     for node in program.order:
         operator = node if isinstance(node, Operator) else None
         computed = operator is None or (operator, 0) in program.types
-        types = [program.types[node, i] for i in range(len(node.types))] if operator is not None and computed else []
-        if operator is None and (node, 0) in program.types:
-            types = [program.types[node, 0]]
+        count = 1 if operator is None else len(operator.types)
+        types = [program.types[node, i] for i in range(count) if (node, i) in program.types]
         found.append(
             {
                 "name": node.name,
@@ -105,31 +103,3 @@ def text_table(report: DebugReport, limit: int | None) -> str:
         lines.append(f"... and {len(report.records) - limit} more")
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join(lines)
-
-
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .6rem; text-align: left; border-bottom: 1px solid #8884; }
-tr.suspect td { background: #e5484d33; }
-"""
-
-
-def html_page(report: DebugReport) -> str:
-    """The report as one page without scripts or outside resources."""
-    head = "".join(f"<th scope=col>{html.escape(c) or 'suspect'}</th>" for c in _COLUMNS)
-    body = "".join(
-        f"<tr{' class=suspect' if record.suspect else ''}>"
-        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
-        + "</tr>\n"
-        for record, cells in _rows(report, None)
-    )
-    title = html.escape(headline(report))
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in report.notes)
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>\n"
-        f"<h1>{title}</h1>\n<p>Thresholds: output {report.threshold_output:g}, gradient {report.threshold_gradient:g}; "
-        f"seed {report.seed}.</p>\n{notes}"
-        f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></html>\n"
-    )

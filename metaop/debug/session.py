@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from metaop.debug.comparison import Comparison, Judge, Method, Options, ProgressCallback
+from metaop.debug.cradle import SizedFeeds, open_feeds
+from metaop.debug.cradle.feeds import FeedsSource
 from metaop.debug.evaluate import Evaluator, Side
 from metaop.debug.journal import Journal, fingerprint
+from metaop.debug.many import Many, worst_first
 from metaop.debug.records import DebugReport, Record, Verification
+from metaop.debug.reduce import Explanation, explain
 from metaop.debug.render import graph_data
 from metaop.errors import UsageError
 from metaop.graph.nodes import Node
@@ -58,7 +62,7 @@ class DebugSession:
         for name, value in given.items():
             # Not infinite either: a delta may be, and infinite units of it are no number.
             real = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (real and 0 < value < float("inf")):  # type: ignore[operator]
+            if value is not None and not (real and 0 < value < float("inf")):
                 raise UsageError(f"{name} is a positive number; got {value!r}")
         if judge is not None and judge not in get_args(Judge):
             raise UsageError(f"judge is 'noise' or 'paper'; got {judge!r}")
@@ -87,7 +91,7 @@ class DebugSession:
     def run(
         self,
         target: Node | Sequence[Node],
-        feed_dict: Mapping[Any, Any] | None = None,
+        feed_dict: Mapping[Any, Any] | FeedsSource | None = None,
         *,
         frameworks: Sequence[Any],
         gradients: bool = True,
@@ -106,8 +110,13 @@ class DebugSession:
         which only what can have changed is computed). ``"auto"`` sweeps short graphs, and of longer ones swaps the
         suspects alone.
 
+        ``feed_dict`` may also be many inputs: a list or any iterable of dicts, or a folder of ``.npz`` files. They are
+        compared one after the other; the report has the worst of each node, and a row per input.
+
         ``out`` is a folder in which results are written down as they come; the same call goes on from there.
         """
+        if feed_dict is not None and not isinstance(feed_dict, Mapping):
+            return self._run_many(target, feed_dict, frameworks, gradients, method, out)
         comparison = self._compare(target, feed_dict, frameworks, gradients, method, out)
         total = len(comparison.order) * (2 if comparison.sweeps else 1)
         with _progress(self._progress, total) as advance:
@@ -180,6 +189,26 @@ class DebugSession:
         self.report.verifications.append(found)
         return found
 
+    def explain(self) -> Explanation:
+        """The smallest set of nodes whose rebinding removes the difference of the last run.
+
+        For several faults at once, and for operators that are wrong only together.
+
+        >>> import metaop as mo
+        >>> w = mo.Variable([1.0, -2.0], name="w")
+        >>> loss = mo.reduce_sum(mo.exp(mo.relu(w, name="act"), name="grow"))
+        >>> forward = {"relu": lambda x: 2 * x, "exp": lambda x: x}
+        >>> _ = mo.derive("numpy", name="numpy-worse", forward=forward)
+        >>> with mo.DebugSession() as sess:
+        ...     report = sess.run(loss, frameworks=["numpy", "numpy-worse"])
+        ...     sess.explain().nodes
+        ('grow', 'act')
+        """
+        if self._last is None:
+            raise UsageError("explain follows a run of the same session: call run first")
+        suspect = {r.node for r in self._last.records() if r.suspect}
+        return explain(self._last.verifier, [n for n in self._last.order if n.name in suspect])
+
     # -- parts of a run -----------------------------------------------------------------------------------------------
 
     def _compare(
@@ -190,6 +219,7 @@ class DebugSession:
         gradients: bool,
         method: Method,
         out: str | os.PathLike[str] | None,
+        name: str = "run",
     ) -> Comparison:
         if isinstance(frameworks, str) or not isinstance(frameworks, Sequence) or len(frameworks) != 2:
             raise UsageError(f"frameworks are two backends, such as ['tensorflow', 'torch']; got {frameworks!r}")
@@ -202,13 +232,46 @@ class DebugSession:
         options = Options(method, self.judge, self.threshold_output, self.threshold_gradient, self.seed, self.tails)
         evaluator = Evaluator(targets, feed_dict, self.seed, gradients)
         self._last = self._report = None
-        return Comparison(evaluator, sides, options, _journal(out, evaluator, sides, options))
+        return Comparison(evaluator, sides, options, _journal(out, evaluator, sides, options, name))
 
-    def _finish(self, comparison: Comparison) -> DebugReport:
+    def _run_many(
+        self,
+        target: Node | Sequence[Node],
+        source: FeedsSource,
+        frameworks: Sequence[Any],
+        gradients: bool,
+        method: Method,
+        out: str | os.PathLike[str] | None,
+    ) -> DebugReport:
+        feeds, many, stopped = open_feeds(source), Many(), False
+        count = len(feeds) if isinstance(feeds, SizedFeeds) else None
+        comparison = None
+        with _progress(self._progress, count or 1) as advance:
+            for number, (name, feed) in enumerate(feeds):
+                comparison = self._compare(target, feed, frameworks, gradients, method, out, f"input-{number}")
+                for _ in comparison.steps():
+                    pass
+                comparison.take_notes()
+                many.take(name, comparison)
+                worst = max(comparison.records(), key=lambda r: r.score)
+                if advance(worst, number + 1, count or number + 1) is False:
+                    stopped = True
+                    break
+        if comparison is None or many.worst is None:
+            raise UsageError("there are no inputs to compare the frameworks on")
+        if stopped:
+            many.worst.notes.append(f"the run was ended early, after {len(many.rows)} inputs")
+        return self._finish(many.worst, many)
+
+    def _finish(self, comparison: Comparison, many: Many | None = None) -> DebugReport:
         sides = comparison.sides
         self._last = comparison
+        pair = sides[0].label, sides[1].label
         self._report = DebugReport(
-            records=comparison.records(),
+            records=comparison.records() if many is None else many.merged(),
+            feeds=None if many is None else worst_first(many.rows),
+            statistics=None if many is None else many.statistics,
+            inconsistencies=[] if many is None else many.inconsistencies("graph", pair),
             frameworks=(sides[0].label, sides[1].label),
             versions=(sides[0].default.version(), sides[1].default.version()),
             target=", ".join(t.name for t in comparison.evaluator.program.targets),
@@ -229,7 +292,7 @@ _THRESHOLD = 1.5e-4
 
 
 def _journal(
-    out: str | os.PathLike[str] | None, evaluator: Evaluator, sides: tuple[Side, Side], options: Options
+    out: str | os.PathLike[str] | None, evaluator: Evaluator, sides: tuple[Side, Side], options: Options, name: str
 ) -> Journal:
     if out is None:
         return Journal()
@@ -239,7 +302,7 @@ def _journal(
         "gradients": [node.name for node, _ in evaluator.parameters],
         "options": vars(options),
     }
-    return Journal(Path(out), about)
+    return Journal(Path(out), about, name)
 
 
 @contextmanager

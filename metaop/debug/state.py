@@ -20,7 +20,8 @@ from metaop.debug.evaluate import Evaluator, Outcome
 from metaop.debug.local import Held, zeros
 from metaop.graph.nodes import Operator
 from metaop.graph.program import Value, value_of
-from metaop.graph.trace import Step, Trace, cause, single_step
+from metaop.graph.segments import cause
+from metaop.graph.trace import Step, Trace, single_step
 
 __all__ = ["Change", "State"]
 
@@ -158,7 +159,7 @@ class Change:
         seed = self.seeds.get(value)
         total: Held | None = None if seed is None else (seed, None)
         for node in self.state.consumers.get(value, ()):
-            for target, held in self.contributions.get(node) or self.state.contributions.get(node, ()):
+            for target, held in self.contributions.get(node) or self.state.contributions.get(node, []):
                 if target != value or held is None:
                     continue
                 gradient, backend = held
@@ -211,9 +212,11 @@ class Change:
                 gradients.append(before.gradients[i])
                 continue
             held = self._gradient(value)
-            empty = zeros(evaluator.program, value, self._trace.array(value)) if held is None else None
-            gradients.append(np.asarray(_array(held)) if held is not None else empty)
-        return Outcome(outputs, gradients)  # type: ignore[arg-type]
+            if held is None:
+                gradients.append(zeros(evaluator.program, value, self._trace.array(value)))
+            else:
+                gradients.append(np.asarray(_array(held)))
+        return Outcome(outputs, gradients)
 
 
 def _array(held: Held) -> np.ndarray:

@@ -10,7 +10,7 @@ from metaop.debug.blame import Opinion, blame, further_backends
 from metaop.debug.check import LocalCheck
 from metaop.debug.compare import Distance, number
 from metaop.debug.evaluate import Outcome
-from metaop.debug.local import call_of
+from metaop.debug.local import Call, call_of
 from metaop.debug.records import Verification
 from metaop.debug.sweep import Runs
 from metaop.debug.tremor import Tremor
@@ -203,6 +203,13 @@ class Verifier:
                 else f"at {node.name} itself it shows again: {finding.message}"
             )
         return True, lines
+
+    def call(self, node: Operator) -> Call | None:
+        """What a node is given on A; ``None`` where neither side computes it."""
+        trace = self._inputs()
+        if trace is None:
+            return None
+        return call_of(self.runs.evaluator.program, node, self.runs.evaluator.active, trace.values)
 
     def _inputs(self) -> Trace | None:
         """Every value on A, forward only; of what A cannot compute, on B."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html.parser
 import itertools
 import json
 import math
@@ -831,34 +830,17 @@ def test_json_of_infinite_and_missing_numbers() -> None:
     assert all(r["gradient_delta"] is None for r in missing["records"])
 
 
-class Tags(html.parser.HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tags.add(tag)
-        assert not any(name.startswith("on") or name in ("src", "href") for name, _ in attrs)
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
 def test_html_escapes_hostile_names(tmp_path) -> None:
+    """What a browser makes of such names is in test_page.py."""
     report = hostile_report()
     path = tmp_path / "report.html"
     text = report.to_html(path)
     assert path.read_text(encoding="utf-8") == text
-    assert text == report._repr_html_()
-    page = Tags()
-    page.feed(text)
-    assert page.tags <= {"html", "meta", "title", "style", "h1", "p", "table", "thead", "tbody", "tr", "th", "td"}
-    shown = " ".join(page.text)
-    assert HOSTILE in shown
-    assert "</td><img src=x onerror=alert(1)>" in shown
-    assert "<u>so it goes</u>" in shown
-    assert shown.count("inf") >= 2
+    for hostile in (HOSTILE, "<img src=x", "<u>so"):
+        assert hostile not in text
+        assert hostile not in report._repr_html_()
+    assert "alert(" in text
+    assert report._repr_html_().startswith("<iframe")
 
 
 def test_table() -> None:

@@ -1,0 +1,74 @@
+"""Compares what the scripts of this folder computed with what was expected, and with each other; needs NumPy only.
+
+    python compare.py
+
+Reads expected.npz, got_*.npz (what was found when this folder was made) and result_*.npz (what the scripts write).
+"""
+
+import glob
+import os
+import sys
+
+import numpy as np
+
+#: at the end of a name: the array holds the bits of bfloat16, a dtype that NumPy lacks
+BFLOAT16 = ".bfloat16"
+
+
+def load(path):
+    """The arrays of an .npz file by name; bfloat16 comes as float32, which holds all its values."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    found = {}
+    for name, array in arrays.items():
+        if name.endswith(BFLOAT16):
+            name, array = name[: -len(BFLOAT16)], (array.astype(np.uint32) << 16).view(np.float32)
+        found[name] = array
+    return found
+
+
+def distances(a, b):
+    """Largest and mean absolute difference, and how many elements differ.
+
+    NaN equals NaN; a NaN or an infinity on one side only is infinitely far, and so is an array of another shape.
+    """
+    if a.shape != b.shape:
+        return float("inf"), float("inf"), max(a.size, b.size)
+    if not a.size:
+        return 0.0, 0.0, 0
+    with np.errstate(all="ignore"):
+        same = (a == b) | ((a != a) & (b != b))
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        apart = np.where(np.isfinite(x) & np.isfinite(y), np.abs(x - y), np.inf)
+        # Large integers that differ may be one and the same float64.
+        apart = np.where(same, 0.0, np.maximum(apart, np.where(a.dtype.kind in "iu", 1.0, 5e-324)))
+    return float(apart.max()), float(apart.mean()), int(np.count_nonzero(~same))
+
+
+def table(sets):
+    """Lines that compare the sets of arrays, given as pairs of a label and a dict, each with each.
+
+    Two sets are compared in what both have.
+    """
+    rows = [("", "", "", "largest", "mean", "elements that differ")]
+    for i, (label, arrays) in enumerate(sets):
+        for other, others in sets[i + 1 :]:
+            for name in sorted(set(arrays) & set(others)):
+                most, mean, count = distances(arrays[name], others[name])
+                size = arrays[name].size
+                numbers = ("%.4g" % most, "%.4g" % mean, "%d of %d" % (count, size))
+                rows.append((name, label, "against " + other) + numbers)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def main(folder):
+    sets = []
+    for pattern in ("expected.npz", "got_*.npz", "result_*.npz"):
+        for path in sorted(glob.glob(os.path.join(glob.escape(folder), pattern))):
+            sets.append((os.path.basename(path)[:-4], load(path)))
+    print("\n".join(table(sets)))
+
+
+if __name__ == "__main__":
+    main(os.path.dirname(os.path.abspath(sys.argv[0])))

@@ -45,29 +45,37 @@ def distances(a, b):
     return float(apart.max()), float(apart.mean()), int(np.count_nonzero(~same))
 
 
-def table(sets):
-    """Lines that compare the sets of arrays, given as pairs of a label and a dict, each with each.
-
-    Two sets are compared in what both have.
-    """
+def table(pairs):
+    """Lines that compare two sets of arrays each, given as (label, arrays, other label, other arrays)."""
     rows = [("", "", "", "largest", "mean", "elements that differ")]
-    for i, (label, arrays) in enumerate(sets):
-        for other, others in sets[i + 1 :]:
-            for name in sorted(set(arrays) & set(others)):
-                most, mean, count = distances(arrays[name], others[name])
-                size = arrays[name].size
-                numbers = ("%.4g" % most, "%.4g" % mean, "%d of %d" % (count, size))
-                rows.append((name, label, "against " + other) + numbers)
+    for label, arrays, other, others in pairs:
+        for name in sorted(set(arrays) & set(others), key=lambda n: (n.split(" ")[0] != "output", n)):
+            most, mean, count = distances(arrays[name], others[name])
+            numbers = ("%.4g" % most, "%.4g" % mean, "%d of %d" % (count, arrays[name].size))
+            rows.append((name, label, "against " + other) + numbers)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
+def each_with_each(sets):
+    """The pairs of some sets of arrays, given as (label, arrays)."""
+    return [one + other for i, one in enumerate(sets) for other in sets[i + 1 :]]
+
+
 def main(folder):
-    sets = []
-    for pattern in ("expected.npz", "got_*.npz", "result_*.npz"):
-        for path in sorted(glob.glob(os.path.join(glob.escape(folder), pattern))):
-            sets.append((os.path.basename(path)[:-4], load(path)))
-    print("\n".join(table(sets)))
+    found = {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.npz"))):
+        label = os.path.basename(path)[: -len(".npz")]
+        if label == "expected" or label.startswith(("got_", "result_")):
+            found[label] = load(path)
+    got = {label[len("got_") :] for label in found if label.startswith("got_")}
+    run = {label[len("result_") :] for label in found if label.startswith("result_")}
+    # What has been run here counts; what was found when this folder was made stands in for what has not.
+    labels = ["expected"] + sorted(["result_" + n for n in run] + ["got_" + n for n in got - run])
+    pairs = each_with_each([(label, found[label]) for label in labels if label in found])
+    for name in sorted(got & run):
+        pairs.append(("result_" + name, found["result_" + name], "got_" + name, found["got_" + name]))
+    print("\n".join(table(pairs)))
 
 
 if __name__ == "__main__":

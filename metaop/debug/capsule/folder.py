@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from metaop.backends import Backend, get
 from metaop.debug.capsule import compare, data, models
@@ -19,7 +20,7 @@ from metaop.debug.capsule.places import Place, Run, run_script
 from metaop.debug.capsule.readme import Facts, readme
 from metaop.debug.capsule.scripts import Script, script_class
 from metaop.debug.capsule.source import NotExtracted
-from metaop.errors import MetaopError, UsageError
+from metaop.errors import UsageError
 
 __all__ = ["Capsule", "write_capsule"]
 
@@ -50,6 +51,7 @@ class Capsule:
 class _Side:
     """One backend of a capsule."""
 
+    slug: str
     place: Place
     got: Got
     script: Script | None = None
@@ -118,17 +120,20 @@ def _check(target: Path) -> None:
 
 def _write(case: Case, draft: Path, target: Path) -> Capsule:
     notes: list[str] = []
-    sides = [_Side(Place.of(b), evaluate(case, b)) for b in case.backends]
-    slugs = _slugs([s.place for s in sides])
+    places = [Place.of(b) for b in case.backends]
+    slugs = _slugs(places)
+    sides = [
+        _Side(slug, place, evaluate(case, b)) for slug, place, b in zip(slugs, places, case.backends, strict=True)
+    ]
     data.write(draft / "inputs.npz", case.data)
     data.write(draft / "expected.npz", {k: v for k, v in case.expected.items()})
-    for side, slug in zip(sides, slugs, strict=True):
-        data.write(draft / f"got_{slug}.npz", side.got.arrays)
+    for side in sides:
+        data.write(draft / f"got_{side.slug}.npz", side.got.arrays)
     (draft / "compare.py").write_text(Path(compare.__file__).read_text(encoding="utf-8"), encoding="utf-8")
-    _write_models(case, sides, draft, notes)
     extra = _reference(case, sides)
-    for side, slug, backend in zip([*sides, *extra], [*slugs, "numpy"], [*case.backends, get("numpy")], strict=False):
-        _write_script(case, side, slug, backend, draft, notes)
+    _write_models(case, sides, extra, draft, notes)
+    for side, backend in zip([*sides, *extra], [*case.backends, get("numpy")], strict=False):
+        _write_script(case, side, backend, draft, notes)
     agree = [_agrees(side, notes) for side in sides]
     for side in extra:
         _agrees(side, notes)
@@ -163,25 +168,37 @@ def _reference(case: Case, sides: list[_Side]) -> list[_Side]:
     if any(s.place.framework == "numpy" for s in sides):
         return []
     got = evaluate(case, get("numpy"))
-    return [_Side(Place.of(get("numpy")), got)] if got.failure is None else []
+    return [_Side("numpy", Place.of(get("numpy")), got)] if got.failure is None else []
 
 
-def _write_models(case: Case, sides: list[_Side], draft: Path, notes: list[str]) -> None:
+def _write_models(case: Case, sides: list[_Side], extra: list[_Side], draft: Path, notes: list[str]) -> None:
+    """``model.onnx`` for everybody, and the models that ONNX Runtime's scripts run: each release has its own."""
+    runtimes = [s for s in sides if s.place.framework == "onnxruntime" and s.got.graph is not None]
+    for side in runtimes:
+        for kind in ("model", "gradient") if case.wrt else ("model",):
+            _write_model(draft / f"{kind}_{side.slug}.onnx", kind, side.got.graph, side.place, notes)
+    graph = next((s.got.graph for s in [*sides, *extra] if s.got.graph is not None), None)
+    if any(s.slug == "onnxruntime" for s in runtimes):
+        for kind in ("model", "gradient"):
+            if (draft / f"{kind}_onnxruntime.onnx").exists():
+                (draft / f"{kind}_onnxruntime.onnx").rename(draft / f"{kind}.onnx")
+    elif graph is None:
+        notes.append("model.onnx cannot be written: neither backend nor the reference gives a result to take types from")
+    else:
+        _write_model(draft / "model.onnx", "model", graph, None, notes)
+
+
+def _write_model(path: Path, kind: str, graph: Any, place: Place | None, notes: list[str]) -> None:
+    prefix = {"model": "output", "gradient": "gradient"}[kind]
     try:
-        models.write_model(draft / "model.onnx", models.forward_graph(case))
-    except MetaopError as error:
-        notes.append(f"model.onnx cannot be written: {error}")
-    for side in sides:
-        if side.place.framework == "onnxruntime" and side.got.graph is not None and case.wrt:
-            gradients = {k: v for k, v in side.got.graph.items() if k.startswith("gradient")}
-            try:
-                models.write_model(draft / "gradient.onnx", gradients)
-            except MetaopError as error:
-                notes.append(f"gradient.onnx cannot be written: {error}")
+        models.write_model(path, {k: v for k, v in graph.items() if k.startswith(prefix)}, place)
+    except NotExtracted as error:
+        notes.append(f"{path.name} cannot be written: {error}")
 
 
-def _write_script(case: Case, side: _Side, slug: str, backend: Backend, draft: Path, notes: list[str]) -> None:
+def _write_script(case: Case, side: _Side, backend: Backend, draft: Path, notes: list[str]) -> None:
     """Write a script with its requirements, and run it."""
+    slug = side.slug
     try:
         script = script_class(side.place.framework)(case, backend, side.got, slug, side.place.version)
         (draft / f"run_{slug}.py").write_text(script.text(), encoding="utf-8")

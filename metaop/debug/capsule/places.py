@@ -22,7 +22,7 @@ from metaop.backends.catalog import CATALOG
 from metaop.backends.isolation.backend import IsolatedBackend
 from metaop.debug.capsule.data import read
 
-__all__ = ["Place", "Run", "run_script"]
+__all__ = ["Place", "Run", "failure", "plain_environment", "run_script"]
 
 #: how long a script may take, in seconds
 LIMIT = 600.0
@@ -39,7 +39,6 @@ class Place:
     version: str
     python: str
     variables: Mapping[str, str]
-    isolated: bool
 
     @classmethod
     def of(cls, backend: Backend) -> Place:
@@ -49,9 +48,14 @@ class Place:
             launch = base.worker.launch
             framework = launch.package.rpartition(".")[2]
             return cls(
-                backend.spec, framework, base.version(), launch.python, dict(launch.environment or {}), True
+                backend.spec, framework, base.version(), launch.python, dict(launch.environment or {})
             )
-        return cls(backend.spec, base.name, base.version(), sys.executable, {}, False)
+        return cls(backend.spec, base.name, base.version(), sys.executable, {})
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is an environment of its own."""
+        return self.python != sys.executable
 
     @property
     def slug(self) -> str:
@@ -63,7 +67,7 @@ class Place:
         exact = {"numpy": versions.get("numpy", np.__version__)}
         lines: list[str] = []
         entry = CATALOG.get(self.framework)
-        if self.isolated and entry is not None and self.python != sys.executable:
+        if self.apart and entry is not None:
             from metaop.backends.isolation.recipes import find_recipe
 
             recipe = find_recipe(entry.environment, self.version)
@@ -98,14 +102,12 @@ class Run:
 
 def run_script(place: Place, folder: Path, script: str, result: str) -> Run:
     """Run a script of a folder in a fresh process of its framework's own interpreter."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    environment.update({k: v for k, v in place.variables.items() if not k.startswith("PYTHON")})
     (folder / result).unlink(missing_ok=True)
     try:
         done = subprocess.run(
             [place.python, "-I", "-B", "-c", _START, script],
             cwd=folder,
-            env=environment,
+            env=plain_environment(place),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=LIMIT,
@@ -116,7 +118,7 @@ def run_script(place: Place, folder: Path, script: str, result: str) -> Run:
     except OSError as error:
         return Run(failure=f"{place.python} cannot be started: {error.strerror or error}")
     if done.returncode:
-        return Run(failure=_failure(done.returncode, done.stderr.decode("utf-8", "replace")))
+        return Run(failure=failure(done.returncode, done.stderr.decode("utf-8", "replace")))
     try:
         arrays = read(folder / result)
         (folder / result).unlink()
@@ -125,7 +127,14 @@ def run_script(place: Place, folder: Path, script: str, result: str) -> Run:
     return Run(arrays, _versions(done.stdout.decode("utf-8", "replace")))
 
 
-def _failure(code: int, errors: str) -> str:
+def plain_environment(place: Place) -> dict[str, str]:
+    """The variables of a process in that place, without those that change where Python looks for packages."""
+    both = {**os.environ, **place.variables}
+    return {k: v for k, v in both.items() if not k.startswith("PYTHON")}
+
+
+def failure(code: int, errors: str) -> str:
+    """Why a process failed, in one line, from its exit code and what it wrote."""
     if code < 0:
         return f"it died by {signal.Signals(-code).name}"
     lines = [line for line in errors.splitlines() if line.strip()]

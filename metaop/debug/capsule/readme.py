@@ -91,8 +91,10 @@ def _named(place: Place) -> str:
 def _summary(facts: Facts) -> str:
     a, b = (_named(p) for p in facts.places)
     ops = ", ".join(f"`{op}`" for op in dict.fromkeys(n.op.name for n in facts.case.nodes))
-    what = "outputs and gradients" if facts.case.wrt else "outputs"
-    lines = [f"{escaped(a)} and {escaped(b)} give different {what} of {ops} for the same data."]
+    first, second = (_plain(g.arrays) for g in facts.got)
+    both = [k for k in first if k in second and compare.distances(first[k], second[k])[2]]
+    what = " and ".join(both) if len(both) < 4 else f"{len(both)} results"
+    lines = [f"{escaped(a)} and {escaped(b)} differ in {what or 'no value'} of {ops} for the same data."]
     if facts.case.blame is not None:
         lines.append(f"A float64 reference speaks against {span(facts.case.blame)}.")
     versions = "; ".join(
@@ -156,13 +158,15 @@ def _values(facts: Facts) -> str:
     return text + (f"\n\n{fenced(chr(10).join(lines))}" if lines else "")
 
 
-def _table(facts: Facts) -> str:
-    def plain(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {k: a.astype(np.float32) if a.dtype.name == "bfloat16" else a for k, a in arrays.items()}
+def _plain(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays as ``compare.py`` sees them."""
+    return {k: a.astype(np.float32) if a.dtype.name == "bfloat16" else a for k, a in arrays.items()}
 
-    sets = [("expected", plain({k: np.asarray(v) for k, v in facts.case.expected.items()}))]
-    sets += [(f"got_{p.slug}", plain(g.arrays)) for p, g in zip(facts.places, facts.got, strict=True)]
-    return "\n".join(compare.table([(label, arrays) for label, arrays in sets if arrays]))
+
+def _table(facts: Facts) -> str:
+    sets = [("expected", _plain({k: np.asarray(v) for k, v in facts.case.expected.items()}))]
+    sets += [(f"got_{p.slug}", _plain(g.arrays)) for p, g in zip(facts.places, facts.got, strict=True)]
+    return "\n".join(compare.table(compare.each_with_each([(label, arrays) for label, arrays in sets if arrays])))
 
 
 def _commands(facts: Facts) -> str:

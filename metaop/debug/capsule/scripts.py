@@ -94,9 +94,9 @@ class Script:
         ):
             self.writer.add_import(text, bound)
         body = self.body(inline)
-        ending = self._printed() if inline else self._saved()
-        if "ml_dtypes." in "\n".join([*body, *ending, *self.writer.pieces]):
+        if "ml_dtypes." in "\n".join([*body, *self.writer.pieces]):
             self.writer.add_import("import ml_dtypes", "ml_dtypes")
+        ending = self._printed() if inline else self._saved()
         definitions = self.writer.text()
         parts = [
             self._heading(inline),
@@ -114,7 +114,7 @@ class Script:
         return (
             f'"""{what}.\n\n'
             f"    python run_{self.slug}.py\n\n"
-            f'Reads inputs.npz and writes result_{self.slug}.npz; compare.py compares. Needs nothing else of metaop.\n"""'
+            f'Reads inputs.npz and writes result_{self.slug}.npz; compare.py compares. metaop is not needed.\n"""'
         )
 
     def settings(self) -> list[str]:
@@ -162,20 +162,18 @@ class Script:
         for name, dtype in self._results():
             convert = self.to_bits if _is_bfloat16(dtype) else self.to_array
             lines.append(f'    "{file_name(name, dtype)}": {convert.format(self.result(name))},')
-        versions = ", ".join(f'"{p}": {p}.__version__' for p in self._versions())
+        versions = "".join(f', "{p}": {name}.__version__' for p, name in self._versions().items())
         return [
             *lines,
             "}",
             f'np.savez("result_{self.slug}.npz", **results)',
-            f'print(json.dumps({{"python": sys.version.split()[0], "numpy": np.__version__, {versions}}}))',
+            f'print(json.dumps({{"python": sys.version.split()[0], "numpy": np.__version__{versions}}}))',
         ]
 
-    def _versions(self) -> list[str]:
-        bfloat16 = any(_is_bfloat16(a.dtype) for a in self.case.data.values()) and "import ml_dtypes" in self.writer.imports
-        return [self._imported(), *(["ml_dtypes"] if bfloat16 else [])]
-
-    def _imported(self) -> str:
-        return self.package
+    def _versions(self) -> dict[str, str]:
+        """What else has a version, and what it is called in the script."""
+        found = {text.split()[1].partition(".")[0]: bound for text, bound in self.imports if bound != "functools"}
+        return {**found, "ml_dtypes": "ml_dtypes"} if "import ml_dtypes" in self.writer.imports else found
 
     def _printed(self) -> list[str]:
         lines = [""]
@@ -354,15 +352,6 @@ class TensorflowScript(Script):
     fact = ("RELEASE", 2)
     detach = "tf.stop_gradient({})"
 
-    def _versions(self) -> list[str]:
-        return ["tensorflow"]
-
-    def _imported(self) -> str:
-        return "tf"
-
-    def _saved(self) -> list[str]:
-        return [line.replace("tensorflow.__version__", "tf.__version__") for line in super()._saved()]
-
     def tensor(self, source: str, dtype: np.dtype) -> str:
         view = ".view(tf.bfloat16.as_numpy_dtype)" if _is_bfloat16(dtype) else ""
         return f"tf.constant({source}{view})"
@@ -406,9 +395,6 @@ class JaxScript(Script):
 
     def settings(self) -> list[str]:
         return ['jax.config.update("jax_enable_x64", True)']
-
-    def _versions(self) -> list[str]:
-        return ["jax", "jaxlib"]
 
     def tensor(self, source: str, dtype: np.dtype) -> str:
         view = ".view(jax.numpy.bfloat16)" if _is_bfloat16(dtype) else ""
@@ -479,12 +465,6 @@ class MxnetScript(Script):
     def settings(self) -> list[str]:
         return ["mx.util.set_np_shape(True)"]
 
-    def _versions(self) -> list[str]:
-        return ["mxnet"]
-
-    def _saved(self) -> list[str]:
-        return [line.replace("mxnet.__version__", "mx.__version__") for line in super()._saved()]
-
     def tensor(self, source: str, dtype: np.dtype) -> str:
         return f'mx.np.array({source}, dtype="{dtype.name}")'
 
@@ -517,9 +497,6 @@ class NumpyScript(Script):
     package = "numpy"
     fact = ("VERSION", 0)
 
-    def _versions(self) -> list[str]:
-        return []
-
     def target(self, op: Any, attrs: Mapping[str, Any]) -> tuple[str, list[str], bool]:
         if self.variant is not None and op.name in self.variant.forward:
             return super().target(op, attrs)
@@ -545,11 +522,11 @@ class NumpyScript(Script):
         lines = []
         for node in execution_order(list(graph.values())):
             if isinstance(node, Constant):
-                names[node, 0] = f"constant_{len(lines)}"
+                names[node, 0] = f"constant_{sum(name.startswith('constant') for name in names.values())}"
                 lines.append(f"{names[node, 0]} = {self._constant(names[node, 0], node.value)}")
             elif isinstance(node, Operator):
                 for index in range(len(node.types)):
-                    names[node, index] = f"t{len(names)}" if index == 0 else f"{names[node, 0]}_{index}"
+                    names[node, index] = f"t{sum(name[0] == 't' for name in names.values())}"
                 lines += self._operator(node, names)
             else:
                 names[node, 0] = node.name
@@ -600,13 +577,12 @@ class OnnxRuntimeScript(Script):
     package = "onnxruntime"
     imports = (("import onnxruntime", "onnxruntime"),)
 
-    def _versions(self) -> list[str]:
-        return ["onnxruntime"]
-
     def body(self, inline: bool) -> list[str]:
         self.only_cpu()
         if inline:
             raise NotExtracted("the model is a file of its own")
+        if self.got.graph is None:
+            raise NotExtracted("what metaop runs there was not recorded")
         if self.variant is not None:
             raise NotExtracted("functions given to mo.derive are no part of a model of ONNX Runtime")
         self.writer.pieces.append(_SESSION)
@@ -626,8 +602,9 @@ class OnnxRuntimeScript(Script):
         return lines
 
     def model_file(self, name: str) -> str:
-        """The file with a model; all of ONNX Runtime's scripts share them."""
-        return name
+        """The file with a model, which each release has of its own."""
+        stem, _, ending = name.partition(".")
+        return name if self.slug == "onnxruntime" else f"{stem}_{self.slug}.{ending}"
 
     def result(self, name: str) -> str:
         return name.replace(" ", "_")

@@ -18,6 +18,8 @@ __all__ = ["Edit", "Extraction", "Module", "NotExtracted", "Writer", "edited", "
 
 #: decorators and wrappers that change nothing of what is computed
 TRANSPARENT = frozenset(["bind", "where_kernels_exist", "uncompiled", "before", "meta_op"])
+#: methods that add to a declaration, and nothing to what is computed
+DECLARING = frozenset(["vjp", "samples", "rejects"])
 #: what metaop's exceptions become
 EXCEPTIONS = {
     "UnsupportedOpError": "NotImplementedError",
@@ -247,7 +249,10 @@ class Module:
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
                 self.statements.append((node, loop))
                 function = node.value.func
-                if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+                if isinstance(function, ast.Call):
+                    function = function.func
+                declares = isinstance(function, ast.Attribute) and function.attr in DECLARING
+                if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and not declares:
                     self.changes.setdefault(function.value.id, []).append(node)
 
     def _decide(self, test: ast.expr) -> bool | None:

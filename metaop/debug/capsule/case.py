@@ -135,7 +135,9 @@ def evaluate(case: Case, backend: Backend) -> Got:
             raise
         return Got(failure=_one_line(error))
     if isinstance(traced, Recorder):
-        return Got({k: traced.to_numpy(v).copy() for k, v in found.items()}, graph={k: v.node for k, v in found.items()})
+        return Got(
+            {k: traced.to_numpy(v).copy() for k, v in found.items()}, graph={k: v.node for k, v in found.items()}
+        )
     return Got({k: np.array(backend.to_numpy(v)) for k, v in found.items()})
 
 

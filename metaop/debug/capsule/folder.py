@@ -115,16 +115,16 @@ def _check(target: Path) -> None:
     except (OSError, ValueError):
         found = None
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise UsageError(f"{str(target)!r} holds other things than a capsule; they are not replaced. Give another folder")
+        raise UsageError(
+            f"{str(target)!r} holds other things than a capsule; they are not replaced. Give another folder"
+        )
 
 
 def _write(case: Case, draft: Path, target: Path) -> Capsule:
     notes: list[str] = []
     places = [Place.of(b) for b in case.backends]
     slugs = _slugs(places)
-    sides = [
-        _Side(slug, place, evaluate(case, b)) for slug, place, b in zip(slugs, places, case.backends, strict=True)
-    ]
+    sides = [_Side(slug, place, evaluate(case, b)) for slug, place, b in zip(slugs, places, case.backends, strict=True)]
     data.write(draft / "inputs.npz", case.data)
     data.write(draft / "expected.npz", {k: v for k, v in case.expected.items()})
     for side in sides:
@@ -183,7 +183,9 @@ def _write_models(case: Case, sides: list[_Side], extra: list[_Side], draft: Pat
             if (draft / f"{kind}_onnxruntime.onnx").exists():
                 (draft / f"{kind}_onnxruntime.onnx").rename(draft / f"{kind}.onnx")
     elif graph is None:
-        notes.append("model.onnx cannot be written: neither backend nor the reference gives a result to take types from")
+        notes.append(
+            "model.onnx cannot be written: neither backend nor the reference gives a result to take types from"
+        )
     else:
         _write_model(draft / "model.onnx", "model", graph, None, notes)
 
@@ -236,7 +238,9 @@ def _agrees(side: _Side, notes: list[str]) -> bool:
             compare.distances(mine[k], side.run.arrays[k])[0] if k in mine and k in side.run.arrays else float("inf")
             for k in apart
         )
-        notes.append(f"{spec}: the script gave other bits than metaop got, of {', '.join(apart)} (by {most:.3g} at most)")
+        notes.append(
+            f"{spec}: the script gave other bits than metaop got, of {', '.join(apart)} (by {most:.3g} at most)"
+        )
     return not apart
 
 
@@ -264,7 +268,9 @@ def _versions(sides: list[_Side], versions: dict[str, dict[str, str]]) -> str:
         "format": _FORMAT,
         "platform": platform.platform(),
         "processor": platform.machine(),
-        "backends": {s.place.spec: {s.place.framework: s.place.version, **versions.get(s.place.spec, {})} for s in sides},
+        "backends": {
+            s.place.spec: {s.place.framework: s.place.version, **versions.get(s.place.spec, {})} for s in sides
+        },
     }
     return json.dumps(found, indent=2) + "\n"
 

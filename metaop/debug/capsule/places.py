@@ -47,9 +47,7 @@ class Place:
         if isinstance(base, IsolatedBackend):
             launch = base.worker.launch
             framework = launch.package.rpartition(".")[2]
-            return cls(
-                backend.spec, framework, base.version(), launch.python, dict(launch.environment or {})
-            )
+            return cls(backend.spec, framework, base.version(), launch.python, dict(launch.environment or {}))
         return cls(backend.spec, base.name, base.version(), sys.executable, {})
 
     @property

@@ -98,7 +98,8 @@ def _summary(facts: Facts) -> str:
     if facts.case.blame is not None:
         lines.append(f"A float64 reference speaks against {span(facts.case.blame)}.")
     versions = "; ".join(
-        f"{escaped(place.spec)}: " + ", ".join(f"{k} {v}" for k, v in sorted(facts.versions.get(place.spec, {}).items()))
+        f"{escaped(place.spec)}: "
+        + ", ".join(f"{k} {v}" for k, v in sorted(facts.versions.get(place.spec, {}).items()))
         for place in facts.places
         if facts.versions.get(place.spec)
     )
@@ -174,7 +175,10 @@ def _commands(facts: Facts) -> str:
     for place in facts.places:
         if place.spec in facts.scripts:
             script = facts.scripts[place.spec]
-            lines += [f"pip install -r requirements_{place.slug}.txt  # in an environment of its own", f"python {script}"]
+            lines += [
+                f"pip install -r requirements_{place.slug}.txt  # in an environment of its own",
+                f"python {script}",
+            ]
     lines.append("python compare.py")
     return f"metaop is not needed. In this folder:\n\n{fenced(chr(10).join(lines), 'sh')}\n\nFiles: " + ", ".join(
         f"`{name}`" for name in sorted(facts.files)

@@ -259,6 +259,11 @@ class Script:
         """Zeros like a tensor."""
         return f"np.zeros_like({name})"
 
+    def surely_differentiable(self) -> bool:
+        """Whether some gradient is not zero, so that the framework surely has one."""
+        found = [self.got.arrays.get(f"gradient {i}") for i in range(len(self.case.wrt))]
+        return any(g is not None and bool(np.any(g.view(np.uint8) if _is_bfloat16(g.dtype) else g)) for g in found)
+
     def device(self) -> str | None:
         """The device, where it is not the processor."""
         device = getattr(self.base, "device", None)
@@ -320,7 +325,7 @@ class TorchScript(Script):
         if custom is not None:
             return [*lines, *custom]
         wanted = ", ".join(self.names[v] for v in self.case.wrt)
-        if len(self.incoming) == 1 and self._surely_differentiable():
+        if len(self.incoming) == 1 and self.surely_differentiable():
             ((value, g),) = self.incoming.items()
             arguments = [f"[{self.names[value]}]", f"[{wanted}]", f"[{g}]", "allow_unused=True"]
             lines.append(f"gradients = {call_text('torch.autograd.grad', arguments)}")
@@ -337,11 +342,6 @@ class TorchScript(Script):
             name = self.names[value]
             lines.append(f"gradient_{i} = {self.zeros(name)} if gradients[{i}] is None else gradients[{i}]")
         return lines
-
-    def _surely_differentiable(self) -> bool:
-        """Whether some gradient is not zero, so that PyTorch surely has one."""
-        found = [self.got.arrays.get(f"gradient {i}") for i in range(len(self.case.wrt))]
-        return any(g is not None and bool(np.any(g.view(np.uint8) if _is_bfloat16(g.dtype) else g)) for g in found)
 
 
 class TensorflowScript(Script):
@@ -380,9 +380,7 @@ class TensorflowScript(Script):
         for i, value in enumerate(self.case.wrt):
             zeros = self.zeros(self.names[value])
             # Gradients of gathers come as rows and their numbers.
-            lines.append(
-                f"gradient_{i} = {zeros} if gradients[{i}] is None else tf.convert_to_tensor(gradients[{i}])"
-            )
+            lines.append(f"gradient_{i} = {zeros} if gradients[{i}] is None else tf.convert_to_tensor(gradients[{i}])")
         return lines
 
 
@@ -429,9 +427,7 @@ class JaxScript(Script):
         gradient = self.writer.define("metaop.backends.jax.adapter", "_gradients")
         held = dict(self.incoming)
         lines = []
-        for number, (step, (whole, compiled)) in reversed(
-            list(enumerate(zip(self.case.steps, bound, strict=True)))
-        ):
+        for number, (step, (whole, compiled)) in reversed(list(enumerate(zip(self.case.steps, bound, strict=True)))):
             if not step.wrt or not any(v in held for v in step.outputs):
                 continue
             inputs = f"[{', '.join(self.arguments(step))}]"
@@ -485,8 +481,12 @@ class MxnetScript(Script):
         lines.append("with mx.autograd.record(train_mode=True):")
         for step in recorded:
             lines += self.compute(step, "    ")
-        outputs = ", ".join(self.names[v] for v in self.incoming)
-        lines.append(f"mx.autograd.backward([{outputs}], [{', '.join(self.incoming.values())}], train_mode=True)")
+        outputs, grads = ", ".join(self.names[v] for v in self.incoming), ", ".join(self.incoming.values())
+        if self.surely_differentiable():
+            lines.append(f"mx.autograd.backward([{outputs}], [{grads}], train_mode=True)")
+        else:
+            backward = self.writer.define("metaop.backends.mxnet.adapter", "backward")
+            lines.append(f"{backward}(list(zip([{outputs}], [{grads}])))")
         lines += [f"gradient_{i} = {self.names[v]}.grad" for i, v in enumerate(self.case.wrt)]
         return lines
 
@@ -586,7 +586,10 @@ class OnnxRuntimeScript(Script):
         if self.variant is not None:
             raise NotExtracted("functions given to mo.derive are no part of a model of ONNX Runtime")
         self.writer.pieces.append(_SESSION)
-        lines = ['arrays = np.load("inputs.npz")', "feed = {name.replace(' ', '_'): arrays[name] for name in arrays.files}"]
+        lines = [
+            'arrays = np.load("inputs.npz")',
+            "feed = {name.replace(' ', '_'): arrays[name] for name in arrays.files}",
+        ]
         for file, kind, count in (
             ("model.onnx", "output", len(self.case.outputs)),
             ("gradient.onnx", "gradient", len(self.case.wrt)),
@@ -610,7 +613,7 @@ class OnnxRuntimeScript(Script):
         return name.replace(" ", "_")
 
 
-_SESSION = '''def open_session(path):
+_SESSION = """def open_session(path):
     options = onnxruntime.SessionOptions()
     # The operators themselves are what is looked at: nothing is folded or fused.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -618,7 +621,7 @@ _SESSION = '''def open_session(path):
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])'''
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])"""
 
 SCRIPTS: dict[str, type[Script]] = {
     "torch": TorchScript,

@@ -199,6 +199,8 @@ class Module:
     facts: Mapping[str, Any]
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
     imports: dict[str, tuple[str, str | None, str]] = field(default_factory=dict)
+    #: imports of submodules, by the name of the package that they are reached through
+    submodules: dict[str, list[str]] = field(default_factory=dict)
     changes: dict[str, list[ast.stmt]] = field(default_factory=dict)
     #: every statement that holds, with the values of the loop variables around it
     statements: list[tuple[ast.stmt, dict[str, Any]]] = field(default_factory=list)
@@ -219,7 +221,11 @@ class Module:
                 for alias in node.names:
                     bound = alias.asname or alias.name.partition(".")[0]
                     text = f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
+                    if "." in alias.name and alias.asname is None:
+                        text = f"import {bound}"
                     self.imports.setdefault(bound, (alias.name, None, text))
+                    if "." in alias.name and alias.asname is None:
+                        self.submodules.setdefault(bound, []).append(f"import {alias.name}")
             elif isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     text = f"from {node.module} import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
@@ -425,6 +431,8 @@ class Writer:
             if attribute is None:
                 raise NotExtracted(f"{module.name} uses metaop as a module")
             return self.define(source, attribute)
+        for further in module.submodules.get(name, ()):
+            self.imports[further] = None
         return self.add_import(text, name)
 
     def add_import(self, text: str, name: str) -> str:
@@ -475,7 +483,10 @@ class Writer:
                     edits += [Edit(_start(part), _start(part.args[0]), ""), Edit(_end(part.args[0]), _end(part), "")]
                     skipped.add(part.func)
                 elif part.func.id == "bind":
-                    edits += [Edit(_start(part), _start(part.args[0]), "return "), Edit(_end(part.args[0]), _end(part), "")]
+                    edits += [
+                        Edit(_start(part), _start(part.args[0]), "return "),
+                        Edit(_end(part.args[0]), _end(part), ""),
+                    ]
                     skipped.add(part.func)
             elif isinstance(part, ast.Attribute) and (other := _other_binding(part)):
                 found = self.binding(module.name.rpartition(".")[0], other)
@@ -522,5 +533,3 @@ def _other_binding(node: ast.Attribute) -> str | None:
 def _mentions_more(node: ast.expr, loop: dict[str, Any]) -> bool:
     """Whether more than loop variables and constants goes into an expression."""
     return not {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} <= set(loop)
-
-

@@ -277,7 +277,7 @@ def test_onnx_runtime_needs_nothing_else(tmp_path):
 def test_an_old_release_in_its_environment(tmp_path):
     environments.create("mxnet==1.6.0")
     rng = np.random.default_rng(0)
-    a, b, g = (rng.standard_normal(s).astype("float32") for s in ((1, 1, 5, 3), (1, 1, 3, 2), (1, 5, 1, 2)))
+    a, b, g = (rng.standard_normal(s).astype("float32") for s in ((1, 1, 5, 3), (1, 1, 3, 2), (1, 1, 5, 2)))
     case = single("einsum", [a, b], ("torch", "mxnet==1.6.0"), attrs={"equation": "bnij,bnjc->bnic"}, gradient=g)
     capsule = write_capsule(case, tmp_path / "einsum")
     assert capsule.reproduced, capsule.notes
@@ -301,7 +301,8 @@ def test_an_old_release_in_its_environment(tmp_path):
 )
 def test_all_kinds_of_data(op, arrays, attrs, specs, tmp_path):
     capsule = write_capsule(single(op, arrays, specs, attrs=attrs), tmp_path / "data")
-    assert [n for n in capsule.notes if "no difference" not in n] == []
+    expected = ("no difference", "takes no bfloat16")
+    assert [n for n in capsule.notes if not any(words in n for words in expected)] == []
 
 
 @pytest.mark.parametrize("specs", [("torch", "numpy"), ("tensorflow", "jax")])
@@ -309,7 +310,7 @@ def test_bfloat16(specs, tmp_path):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.array([[1, 2.5], [-3, 4]], ml_dtypes.bfloat16)
     capsule = write_capsule(single("multiply", [x, x], specs, gradient=x), tmp_path / "data")
-    assert [n for n in capsule.notes if "no difference" not in n and "onnx cannot be written" not in n] == []
+    assert [n for n in capsule.notes if "no difference" not in n and "takes no bfloat16" not in n] == []
 
 
 def test_a_script_that_computes_something_else_is_found_out(tmp_path, monkeypatch):
@@ -393,3 +394,5 @@ def test_a_case_that_makes_no_sense(tmp_path):
         replace(case, inputs={})
     with pytest.raises(UserError, match="there are none"):
         replace(case, wrt=tuple(case.inputs))
+    with pytest.raises(UserError, match=r"is float32\[2\]; the value is float32\[1\]"):
+        replace(case, incoming={case.outputs[0]: np.float32([1, 2])})

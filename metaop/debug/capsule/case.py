@@ -62,18 +62,22 @@ class Case:
             for source in node.inputs:
                 if source is not None and value_of(source) not in known:
                     raise UsageError(
-                        f"a capsule needs the data of all that its operators read: {node.name!r} reads {source.name!r}, "
-                        "which is neither an input nor computed before it"
+                        f"a capsule needs the data of all that its operators read: {node.name!r} reads "
+                        f"{source.name!r}, which is neither an input nor computed before it"
                     )
             known.update((node, i) for i in range(len(node.types)))
         for what, values, among in (("output", self.outputs, known), ("wrt", self.wrt, set(self.inputs))):
-            for node, index in values:
-                if (node, index) not in among:
-                    raise UsageError(f"a capsule cannot compare {what} {node.name!r}: it is no part of it")
+            for value in values:
+                if value not in among:
+                    raise UsageError(f"a capsule cannot compare {what} {value[0].name!r}: it is no part of it")
         if set(self.incoming) - set(self.outputs):
             raise UsageError("a capsule's incoming gradients are those of its outputs")
         if self.wrt and not self.incoming:
             raise UsageError("a capsule compares gradients for given incoming ones: there are none")
+        for value, array in self.incoming.items():
+            declared, given = self.types[value], TensorType(np.asarray(array).dtype, np.asarray(array).shape)
+            if not declared.admits(given):
+                raise UsageError(f"the gradient that arrives at {value[0].name!r} is {given}; the value is {declared}")
 
     @cached_property
     def types(self) -> dict[Value, TensorType]:
@@ -180,9 +184,9 @@ def _run(case: Case, backend: Backend) -> dict[str, Any]:
         if all(g is None for g in incoming):
             continue
         for position, gradient in zip(step.wrt, pullback(incoming), strict=True):
-            value = step.inputs[position]
-            if gradient is not None and value is not None:
-                grads[value] = backend.accumulate(grads[value], gradient) if value in grads else gradient
+            source = step.inputs[position]
+            if gradient is not None and source is not None:
+                grads[source] = backend.accumulate(grads[source], gradient) if source in grads else gradient
     for i, value in enumerate(case.wrt):
         zeros = None if value in grads else np.zeros_like(np.asarray(case.inputs[value]))
         found[f"gradient {i}"] = grads[value] if zeros is None else backend.from_numpy(zeros)

@@ -8,6 +8,7 @@ Reads expected.npz, got_*.npz (what was found when this folder was made) and res
 import glob
 import os
 import sys
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ import numpy as np
 BFLOAT16 = ".bfloat16"
 
 
-def load(path):
+def load(path: str) -> Dict[str, np.ndarray]:
     """The arrays of an .npz file by name; bfloat16 comes as float32, which holds all its values."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
@@ -27,7 +28,7 @@ def load(path):
     return found
 
 
-def distances(a, b):
+def distances(a: np.ndarray, b: np.ndarray) -> Tuple[float, float, int]:
     """Largest and mean absolute difference, and how many elements differ.
 
     NaN equals NaN; a NaN or an infinity on one side only is infinitely far, and so is an array of another shape.
@@ -45,24 +46,24 @@ def distances(a, b):
     return float(apart.max()), float(apart.mean()), int(np.count_nonzero(~same))
 
 
-def table(pairs):
+def table(pairs: Sequence[Any]) -> List[str]:
     """Lines that compare two sets of arrays each, given as (label, arrays, other label, other arrays)."""
     rows = [("", "", "", "largest", "mean", "elements that differ")]
     for label, arrays, other, others in pairs:
         for name in sorted(set(arrays) & set(others), key=lambda n: (n.split(" ")[0] != "output", n)):
             most, mean, count = distances(arrays[name], others[name])
-            numbers = ("%.4g" % most, "%.4g" % mean, "%d of %d" % (count, arrays[name].size))
+            numbers = ("{:.4g}".format(most), "{:.4g}".format(mean), "{} of {}".format(count, arrays[name].size))
             rows.append((name, label, "against " + other) + numbers)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def each_with_each(sets):
+def each_with_each(sets: Sequence[Any]) -> List[Any]:
     """The pairs of some sets of arrays, given as (label, arrays)."""
     return [one + other for i, one in enumerate(sets) for other in sets[i + 1 :]]
 
 
-def main(folder):
+def main(folder: str) -> None:
     found = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.npz"))):
         label = os.path.basename(path)[: -len(".npz")]

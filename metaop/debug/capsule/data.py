@@ -26,7 +26,8 @@ def stored(array: np.ndarray) -> np.ndarray:
 
 def write(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an .npz file that NumPy alone can read."""
-    np.savez_compressed(path, **{file_name(k, a.dtype): stored(np.asarray(a)) for k, a in arrays.items()})
+    found: dict[str, Any] = {file_name(k, a.dtype): stored(np.asarray(a)) for k, a in arrays.items()}
+    np.savez_compressed(path, **found)
 
 
 def read(path: Path) -> dict[str, np.ndarray]:

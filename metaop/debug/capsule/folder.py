@@ -61,9 +61,10 @@ class _Side:
 def write_capsule(case: Case, folder: str | Path) -> Capsule:
     """Write a folder that shows a difference without metaop, and run its scripts to be sure of it.
 
-    The folder gets a README to be pasted into a bug tracker, the data (``inputs.npz``, ``expected.npz``, ``got_*.npz``),
-    ``model.onnx``, a script ``run_<backend>.py`` and pinned requirements for each backend, and ``compare.py``. It
-    appears as a whole or not at all; an older capsule in its place is replaced, and anything else refused.
+    The folder gets a README to be pasted into a bug tracker, the data (``inputs.npz``, ``expected.npz``,
+    ``got_*.npz``), ``model.onnx``, a script ``run_<backend>.py`` and pinned requirements for each backend, and
+    ``compare.py``. It appears as a whole or not at all; an older capsule in its place is replaced, and anything else
+    refused.
 
         capsule = write_capsule(case, "einsum-gradient")
         capsule.reproduced, capsule.notes
@@ -126,7 +127,7 @@ def _write(case: Case, draft: Path, target: Path) -> Capsule:
     slugs = _slugs(places)
     sides = [_Side(slug, place, evaluate(case, b)) for slug, place, b in zip(slugs, places, case.backends, strict=True)]
     data.write(draft / "inputs.npz", case.data)
-    data.write(draft / "expected.npz", {k: v for k, v in case.expected.items()})
+    data.write(draft / "expected.npz", case.expected)
     for side in sides:
         data.write(draft / f"got_{side.slug}.npz", side.got.arrays)
     (draft / "compare.py").write_text(Path(compare.__file__).read_text(encoding="utf-8"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Where a backend's framework lives, and how its script is run there: in a fresh process that knows nothing of metaop."""
+"""Where a backend's framework lives, and how a script is run there: in a fresh process that knows nothing of metaop."""
 
 from __future__ import annotations
 

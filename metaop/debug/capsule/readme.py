@@ -1,7 +1,7 @@
 """The README of a capsule, to be pasted into a bug tracker.
 
-Titles, evidence and names of nodes come from models of strangers: they stand in code blocks or are escaped, so that they
-are neither markup nor mention anybody.
+Titles, evidence and names of nodes come from models of strangers: they stand in code blocks or are escaped, so that
+they are neither markup nor mention anybody.
 """
 
 from __future__ import annotations

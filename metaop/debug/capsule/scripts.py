@@ -427,7 +427,7 @@ class JaxScript(Script):
         gradient = self.writer.define("metaop.backends.jax.adapter", "_gradients")
         held = dict(self.incoming)
         lines = []
-        for number, (step, (whole, compiled)) in reversed(list(enumerate(zip(self.case.steps, bound, strict=True)))):
+        for step, (whole, compiled) in reversed(list(zip(self.case.steps, bound, strict=True))):
             if not step.wrt or not any(v in held for v in step.outputs):
                 continue
             inputs = f"[{', '.join(self.arguments(step))}]"

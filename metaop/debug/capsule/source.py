@@ -83,10 +83,12 @@ def global_names(node: ast.AST) -> list[ast.Name]:
             inner = node.args
             for part in [*inner.defaults, *inner.kw_defaults, *getattr(node, "decorator_list", [])]:
                 visit(part, local)
-            body = node.body if isinstance(node.body, list) else [ast.Expr(node.body)]
-            scope = local | _arguments(inner) | (_bound_in(body) if isinstance(node, ast.FunctionDef) else set())
-            for statement in body:
-                visit(statement, frozenset(scope))
+            inside = local | _arguments(inner)
+            if isinstance(node, ast.Lambda):
+                visit(node.body, inside)
+                return
+            for statement in node.body:
+                visit(statement, inside | _bound_in(node.body))
         elif isinstance(node, ast.ClassDef):
             for part in [*node.bases, *node.decorator_list]:
                 visit(part, local)
@@ -94,15 +96,15 @@ def global_names(node: ast.AST) -> list[ast.Name]:
             for statement in node.body:
                 visit(statement, local if isinstance(statement, ast.FunctionDef) else own)
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-            scope = set(local)
+            seen = set(local)
             for generator in node.generators:
-                visit(generator.iter, frozenset(scope))
-                scope |= {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}
+                visit(generator.iter, frozenset(seen))
+                seen |= {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}
                 for test in generator.ifs:
-                    visit(test, frozenset(scope))
+                    visit(test, frozenset(seen))
             parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
             for part in parts:
-                visit(part, frozenset(scope))
+                visit(part, frozenset(seen))
         elif isinstance(node, ast.AnnAssign):
             visit(node.target, local)
             visit(node.value, local)
@@ -308,7 +310,7 @@ class Writer:
         self._modules: dict[str, Module] = {}
         #: the name that something has here, by file and name there
         self._names: dict[tuple[str, str], str] = {}
-        self._taken: dict[str, Any] = {name: "reserved" for name in reserved}
+        self._taken: dict[str, Any] = dict.fromkeys(reserved, "reserved")
         self._done: set[Any] = set()
 
     def text(self) -> str:
@@ -362,12 +364,12 @@ class Writer:
         first = call.args[0]
         if not isinstance(first, ast.Constant | ast.Call | ast.Name) or _evaluate(first, loop) != op:
             return None
-        key = (module.name, f"{op}, made")
-        if key not in self._names:
+        owner = (module.name, f"{op}, made")
+        if owner not in self._names:
             made = self._expression(module, call, loop)
-            self._names[key] = self._free(op, key)
-            self.pieces.append(f"{self._names[key]} = {made}")
-        return Extraction(self._names[key], None)
+            self._names[owner] = self._free(op, owner)
+            self.pieces.append(f"{self._names[owner]} = {made}")
+        return Extraction(self._names[owner], None)
 
     def _row(self, module: Module, row: ast.expr, loop: dict[str, Any]) -> Extraction:
         names: dict[str, str] = {}

@@ -29,9 +29,7 @@ def _inputs(command: Any) -> Any:
             "--shape", "shapes", multiple=True, help="Sizes of an input with open ones: x=1,3,224,224 (repeatable)."
         ),
         click.option("--seed", default=0, show_default=True, help="Seed of random inputs and of all else drawn."),
-        click.option(
-            "--feed", "feed", metavar="F.npz", help="Inputs by name, or a folder of such files."
-        ),
+        click.option("--feed", "feed", metavar="F.npz", help="Inputs by name, or a folder of such files."),
         click.option("--output", "outputs", multiple=True, help="Only this output or node (repeatable)."),
         click.argument("model", metavar="MODEL"),
     ):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metaop as mo
-from metaop.errors import FrameworkError
+from metaop.errors import AttributeValueError, FrameworkError
 from metaop.graph.nodes import Node, Operator
 from metaop.graph.order import execution_order
 from metaop.models.onnx import save
@@ -74,7 +74,10 @@ def test_every_sample_comes_back(name: str) -> None:
     for sample in op.all_samples():
         arrays = sample.inputs(dtype)
         leaves = [None if a is None else mo.Placeholder(a.shape, a.dtype, name=f"in{i}") for i, a in enumerate(arrays)]
-        made = mo.apply(op, leaves, sample.attrs, name="it")
+        try:
+            made = mo.apply(op, leaves, sample.attrs, name="it")
+        except AttributeValueError:
+            continue  # an attribute that means nothing in this dtype
         outputs = list(made) if isinstance(made, tuple) else [made]
         feeds = {f"in{i}": a for i, a in enumerate(arrays) if a is not None}
         try:
@@ -84,11 +87,14 @@ def test_every_sample_comes_back(name: str) -> None:
                 raise
             continue
         written += 1
-    assert written or name in UNWRITTEN
+    assert bool(written) == (name not in UNWRITTEN)
 
 
 #: operators of which no sample can be written, each with the reason that is told
-UNWRITTEN: dict[str, str] = {}
+UNWRITTEN: dict[str, str] = {
+    "expm1": "ONNX has no such operator, and exp(x) - 1 loses an x that is small",
+    "log1p": "ONNX has no such operator, and log(1 + x) loses an x that is small",
+}
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -2,6 +2,7 @@
 
 from metaop.backends.onnxruntime.bindings import bind
 from metaop.backends.onnxruntime.graph import node
+from metaop.backends.onnxruntime.windows import explicit
 
 bind.rename(
     {
@@ -38,10 +39,8 @@ def _window(w, strides, pads, dilations, group):
     return {
         "auto_pad": "NOTSET",
         "kernel_shape": w.shape[2:],
-        "strides": strides,
-        "pads": pads,
-        "dilations": dilations,
         "group": group,
+        **explicit(len(w.shape) - 2, strides, pads, dilations),
     }
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from metaop.backends.onnxruntime.bindings import bind
 from metaop.backends.onnxruntime.graph import RUNTIME, knows, node
 from metaop.backends.onnxruntime.normalization import _stash_type
+from metaop.backends.onnxruntime.windows import explicit
 
 bind.rename(
     {
@@ -21,10 +22,8 @@ def lp_pool(o, x, *, kernel_shape, p, strides, pads, dilations, ceil_mode):
         auto_pad="NOTSET",
         kernel_shape=kernel_shape,
         p=p,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
         ceil_mode=ceil_mode,
+        **explicit(len(kernel_shape), strides, pads, dilations),
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from metaop.backends.onnxruntime.bindings import bind
+from metaop.backends.onnxruntime.windows import explicit
 
 
 @bind
@@ -12,11 +13,9 @@ def max_pool_with_indices(o, x, *, kernel_shape, strides, pads, dilations, ceil_
         auto_pad="NOTSET",
         storage_order=0,
         kernel_shape=kernel_shape,
-        strides=strides,
-        pads=pads,
-        dilations=dilations,
         ceil_mode=ceil_mode,
         outputs=2,
+        **explicit(len(kernel_shape), strides, pads, dilations),
     )
     places.dtype = np.dtype(np.int64)
     return y, places
@@ -24,4 +23,4 @@ def max_pool_with_indices(o, x, *, kernel_shape, strides, pads, dilations, ceil_
 
 @bind
 def col2im(o, x, *, image_shape, block_shape, strides, pads, dilations):
-    return o.Col2Im(x, image_shape, block_shape, strides=strides, pads=pads, dilations=dilations)
+    return o.Col2Im(x, image_shape, block_shape, **explicit(len(block_shape), strides, pads, dilations))

@@ -38,7 +38,12 @@ def export(outputs: Any, path: str | os.PathLike[str] | None, external_data: boo
     inputs, name = (outputs.inputs, outputs.name) if isinstance(outputs, Model) else ((), "metaop")
     # Not as a model, whose inputs need names of their own: here those that are taken get others.
     exporter = Exporter(named_outputs(outputs), inputs, name)
-    return save(exporter.model(), exporter.arrays, path, external_data)
+    model = exporter.model()
+    if exporter.needed > exporter.opset:
+        # A model has one opset: all of it is written again in the newest that a part of it needs.
+        exporter = Exporter(named_outputs(outputs), inputs, name, exporter.needed)
+        model = exporter.model()
+    return save(model, exporter.arrays, path, external_data)
 
 
 class _Unknown(Exception):
@@ -86,12 +91,18 @@ class _Written:
     outputs: list[str]
     nodes: list[Any]
     constants: list[Any]
+    opset: int
 
 
 class Exporter:
     """The state of one export."""
 
-    def __init__(self, outputs: Mapping[str, Node], inputs: Sequence[Placeholder], name: str) -> None:
+    def __init__(
+        self, outputs: Mapping[str, Node], inputs: Sequence[Placeholder], name: str, opset: int = OPSET
+    ) -> None:
+        self.opset = opset
+        #: the newest opset that an operator is written in
+        self.needed = opset
         self.outputs = dict(outputs)
         self.name = name
         self.order = execution_order(list(self.outputs.values()))
@@ -134,14 +145,14 @@ class Exporter:
             [_info(name, self.types[value_of(n)]) for name, n in self.outputs.items()],
             self.initializers,
         )
-        opsets = [helper.make_opsetid("", OPSET)]
+        opsets = [helper.make_opsetid("", self.opset)]
         if self.functions:
             opsets.append(helper.make_opsetid(DOMAIN, 1))
         return helper.make_model(
             graph,
             functions=list(self.functions.values()),
             opset_imports=opsets,
-            ir_version=IR_VERSION,
+            ir_version=_ir_version(self.opset),
             producer_name="metaop",
         )
 
@@ -204,11 +215,12 @@ class Exporter:
             inputs = [None if n is None else self.types[value_of(n)] for n in node.inputs]
             sources = {name: self._integers(node, name, source) for name, source in node.open.items()}
             written = _written(node, inputs, {name: kind for name, (_, kind) in sources.items()})
+            self.needed = max(self.needed, written.opset)
             names = [None if n is None else self.values[value_of(n)] for n in node.inputs]
             names += [name for name, _ in sources.values()]
         except (MetaopError, NoKernel, _Unknown, TypeError) as error:
             self.unsupported.append(
-                {"name": node.name, "op": node.op.name, "domain": DOMAIN, "opset": OPSET, "why": _why(error, node)}
+                {"name": node.name, "op": node.op.name, "domain": DOMAIN, "opset": self.opset, "why": _why(error, node)}
             )
             for index in range(len(node.types)):
                 self.values.setdefault((node, index), "")
@@ -219,7 +231,7 @@ class Exporter:
         if node.results == (node,) and own is None:
             self.values[node, 0] = name
         outputs = [self._name(node, r.index, r.name) for r in node.results]
-        plain = _plain(node, inputs, written, {k: kind for k, (_, kind) in sources.items()})
+        plain = _plain(node, inputs, written, {k: kind for k, (_, kind) in sources.items()}, self.needed)
         if plain is not None:
             self._plain(name, plain, written, names, outputs)
         else:
@@ -286,7 +298,7 @@ class Exporter:
                 written.inputs,
                 written.outputs,
                 constants + written.nodes,
-                [helper.make_opsetid("", OPSET)],
+                [helper.make_opsetid("", self.opset)],
             )
         call = helper.make_node(self.functions[key].name, [n or "" for n in names], outputs, name, domain=DOMAIN)
         mark(call, op=node.op.name, attributes=attributes, **({"open": " ".join(node.open)} if node.open else {}))
@@ -309,7 +321,7 @@ def _written(node: Operator, types: Sequence[TensorType | None], open: Mapping[s
     assert binding.function is not None
     result = binding.function(o, *tensors, **binding.keywords({**node.attrs, **given}))
     found = [o.Identity(y) if y in o.inputs else y for y in (result if isinstance(result, tuple) else (result,))]
-    return _Written(names, [y.name for y in found], o.nodes, o.initializers)
+    return _Written(names, [y.name for y in found], o.nodes, o.initializers, o.opset)
 
 
 def _value(kind: Any, name: str, known: TensorType) -> Any:
@@ -318,7 +330,7 @@ def _value(kind: Any, name: str, known: TensorType) -> Any:
 
 
 def _plain(
-    node: Operator, types: Sequence[TensorType | None], written: _Written, open: Mapping[str, TensorType]
+    node: Operator, types: Sequence[TensorType | None], written: _Written, open: Mapping[str, TensorType], opset: int
 ) -> Any | None:
     """The one ONNX node that is read back as the same operator, if there is one."""
     if len(written.nodes) != 1:
@@ -335,7 +347,7 @@ def _plain(
     graph = helper.make_graph(
         [proto], "operator", infos, [onnx.ValueInfoProto(name=n) for n in written.outputs], written.constants
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_ir_version(opset))
     try:
         read = convert(model, None)
     except MetaopError:
@@ -344,6 +356,10 @@ def _plain(
         return proto
     del proto.metadata_props[:]
     return None
+
+
+def _ir_version(opset: int) -> int:
+    return max(IR_VERSION, helper.find_min_ir_version_for([helper.make_opsetid("", opset)]))
 
 
 def _same(node: Operator, read: Model, count: int) -> bool:

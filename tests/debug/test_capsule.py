@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -15,13 +16,13 @@ import torch
 import metaop as mo
 from metaop.backends import get
 from metaop.backends.isolation import environments
-from metaop.debug.capsule import Case, write_capsule
+from metaop.debug.capsule import Case, compare, write_capsule
 from metaop.debug.capsule import data as files
 from metaop.debug.capsule.case import evaluate
 from metaop.debug.capsule.models import write_model
 from metaop.debug.capsule.places import Place
 from metaop.debug.capsule.scripts import TorchScript, script_class
-from metaop.debug.capsule.source import NotExtracted
+from metaop.debug.capsule.source import NotExtracted, Writer, global_names
 from metaop.errors import UserError
 from metaop.graph.nodes import Operator, Placeholder
 from metaop.ops import REGISTRY
@@ -396,3 +397,66 @@ def test_a_case_that_makes_no_sense(tmp_path):
         replace(case, wrt=tuple(case.inputs))
     with pytest.raises(UserError, match=r"is float32\[2\]; the value is float32\[1\]"):
         replace(case, incoming={case.outputs[0]: np.float32([1, 2])})
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64", "bool"])
+def test_arrays_as_source(dtype):
+    rng = np.random.default_rng(0)
+    for array in (
+        rng.standard_normal((3, 50)) * 100,
+        np.array(-0.0),
+        np.zeros((2, 0)),
+        np.full((4, 4), 3.0),
+        np.array([[np.nan, np.inf], [-np.inf, -0.0]]) if dtype.startswith("float") else np.ones(1),
+        np.array([np.iinfo(dtype).max if "int" in dtype else 1], dtype),
+    ):
+        with np.errstate(all="ignore"):
+            given = np.abs(array).astype(dtype) if dtype == "uint64" else array.astype(dtype)
+        found = eval(files.array_literal(given), {"np": np})
+        assert files.same_bits(found, given), files.array_literal(given)
+
+
+def test_names_that_two_files_share():
+    writer = Writer({"VERSION": (2, 13)}, ["arrays"])
+    writer.binding("metaop.backends.torch", "quantize_linear")
+    writer.binding("metaop.backends.torch", "hann_window")
+    assert writer.text().count("DTYPES = {") == 1
+    assert writer.text().count("DTYPES_ = {") == 1
+    scope = {}
+    exec("\n".join([*writer.imports, writer.text()]), scope)
+    assert scope["hann_window"](size=4, periodic=True, output_datatype=np.dtype("float64")).dtype is torch.float64
+
+
+def test_a_name_that_hides_a_builtin():
+    writer = Writer({"VERSION": (2, 13)})
+    found = writer.binding("metaop.backends.torch", "range")
+    assert found.function == "range_"
+    assert "def range_(" in writer.text()
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(x, y=A): return B(x) + [z for z in C if z]", {"A", "B", "C"}),
+        ("def f():\n    def g():\n        return h\n    h = A\n    return g", {"A"}),
+        ("f = lambda x, *y, z=A: x + y + z + B", {"f", "A", "B"}),
+        ("class F(A):\n    b = 1\n    def g(self): return b", {"A", "b"}),
+        ("def f(x: A) -> B:\n    try:\n        return x\n    except C as e:\n        return e", {"C"}),
+    ],
+)
+def test_names_that_come_from_outside(source, names):
+    assert {n.id for n in global_names(ast.parse(source).body[0])} == names
+
+
+def test_compare_sees_every_difference():
+    nan, inf = np.nan, np.inf
+    assert compare.distances(np.array([1.0, nan]), np.array([1.0, nan])) == (0, 0, 0)
+    assert compare.distances(np.array([1.0, nan]), np.array([1.0, 2.0])) == (inf, inf, 1)
+    assert compare.distances(np.array([inf]), np.array([-inf])) == (inf, inf, 1)
+    assert compare.distances(np.ones(2), np.ones(3)) == (inf, inf, 3)
+    assert compare.distances(np.array([2**62]), np.array([2**62 + 1])) == (1, 1, 1)
+    assert compare.distances(np.array([True]), np.array([False])) == (1, 1, 1)
+    assert compare.distances(np.zeros(0), np.zeros(0)) == (0, 0, 0)

@@ -260,7 +260,8 @@ def _different(sides: list[_Side], notes: list[str]) -> bool:
         return True
     if a.failure is None and data.differ(a.arrays, b.arrays):
         return True
-    notes.append("both backends give the same: there is no difference to reproduce")
+    same = "fail" if a.failure is not None else "give the same"
+    notes.append(f"both backends {same}: there is no difference to reproduce")
     return False
 
 

@@ -62,7 +62,8 @@ class Place:
 
     def requirements(self, versions: Mapping[str, str]) -> list[str]:
         """What pip is to install, pinned to what the script ran on."""
-        exact = {"numpy": versions.get("numpy", np.__version__)}
+        known = versions.get("numpy") or (None if self.apart else np.__version__)
+        exact = {"numpy": known} if known else {}
         lines: list[str] = []
         entry = CATALOG.get(self.framework)
         if self.apart and entry is not None:
@@ -71,7 +72,7 @@ class Place:
             recipe = find_recipe(entry.environment, self.version)
             given = [r.format(version=self.version.partition("+")[0]) for r in recipe.requirements]
             # Pinned by the recipe, or by what was found there; what is neither stays a range.
-            lines = [r for r in given if re.split(r"[<>=]", r)[0] not in ("numpy", "onnx")]
+            lines = [r for r in given if re.split(r"[<>=]", r)[0] not in ("onnx", *exact)]
         elif entry is not None and self.framework != "numpy":
             name = next((d for d in entry.distributions if _installed(d)), entry.distributions[0])
             exact[name] = self.version.partition("+")[0]

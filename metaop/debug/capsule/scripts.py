@@ -7,6 +7,7 @@ releases, from 3.6 on.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -102,7 +103,7 @@ class Script:
             self._heading(inline),
             _import_lines(self.writer.imports, self.package, unused=("json", "sys") if inline else ()),
             *([definitions] if definitions else []),
-            "\n".join([*self.settings(), *body, *ending]),
+            "\n".join([*self.settings(inline), *body, *ending]),
         ]
         return parts[0] + "\n\n" + "\n\n\n".join(parts[1:]) + "\n"
 
@@ -117,7 +118,7 @@ class Script:
             f'Reads inputs.npz and writes result_{self.slug}.npz; compare.py compares. metaop is not needed.\n"""'
         )
 
-    def settings(self) -> list[str]:
+    def settings(self, inline: bool) -> list[str]:
         """Statements that come before all others."""
         return []
 
@@ -287,8 +288,6 @@ def _no_effect(line: str) -> str | None:
 
 def _import_lines(imports: Mapping[str, None], package: str, unused: Sequence[str]) -> str:
     """Import statements: the standard library first, then others."""
-    import sys
-
     wanted = [text for text in imports if text not in {f"import {name}" for name in unused}]
     own = sorted(t for t in wanted if t.split()[1].partition(".")[0] in sys.stdlib_module_names)
     others = sorted((t for t in wanted if t not in own), key=lambda t: t.split()[1].lower())
@@ -309,6 +308,13 @@ class TorchScript(Script):
         if _is_bfloat16(dtype):
             text = f"torch.from_numpy({source}.view(np.int16)).view(torch.bfloat16)"
         return text if self.device() is None else f'{text}.to("{self.device()}")'
+
+    def settings(self, inline: bool) -> list[str]:
+        torch = sys.modules.get("torch")
+        if inline or torch is None or not self.base.in_process:
+            return []
+        # As many as here, for that decides how sums are split, and so their last bits.
+        return [f"torch.set_num_threads({torch.get_num_threads()})"]
 
     def zeros(self, name: str) -> str:
         return f"torch.zeros_like({name})"
@@ -391,7 +397,7 @@ class JaxScript(Script):
     imports = (("import jax", "jax"), ("import jaxlib", "jaxlib"), ("import functools", "functools"))
     fact = ("VERSION", 3)
 
-    def settings(self) -> list[str]:
+    def settings(self, inline: bool) -> list[str]:
         return ['jax.config.update("jax_enable_x64", True)']
 
     def tensor(self, source: str, dtype: np.dtype) -> str:
@@ -458,7 +464,7 @@ class MxnetScript(Script):
     to_array = "{}.asnumpy()"
     detach = "{}.detach()"
 
-    def settings(self) -> list[str]:
+    def settings(self, inline: bool) -> list[str]:
         return ["mx.util.set_np_shape(True)"]
 
     def tensor(self, source: str, dtype: np.dtype) -> str:

@@ -83,7 +83,7 @@ def test_what_a_branch_needs_is_converted_before_it() -> None:
 
 
 def test_refusals_inside_are_told() -> None:
-    bad = branch(node("NonZero", ["x"], ["b"], "inside"))
+    bad = branch(node("SequenceConstruct", ["x"], ["b"], "inside"))
     with pytest.raises(mo.ModelError) as caught:
         mo.from_onnx(model([choice(bad, bad)], initializers={"c": np.array(True)}))
     assert [e["name"] for e in caught.value.unsupported] == ["inside", "choice"]

@@ -17,6 +17,7 @@ from metaop.errors import GraphError, UsageError
 from metaop.graph.nodes import Node, Operator, Variable
 from metaop.graph.plan import NativeCache
 from metaop.graph.program import Program, Value, value_of
+from metaop.graph.segments import cause
 from metaop.graph.session import deciding, fed_types, signature
 from metaop.graph.trace import ABSENT, Trace, active_values, single_step, single_steps
 from metaop.types import is_floating
@@ -186,7 +187,8 @@ def run_local(
             try:
                 found = pullback([backend.from_numpy(grads[v]) if v in grads else None for v in step.outputs])
             except Exception as error:
-                raise step.explain(error) from error
+                explained = step.explain_gradient(error)
+                raise explained from cause(explained, error)
             for position, g in zip(wrt, found, strict=True):
                 declared = program.types[step.inputs[position]]
                 gradients.append(

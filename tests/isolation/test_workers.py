@@ -70,6 +70,7 @@ def test_a_chain_costs_one_round_trip(nothing_left, monkeypatch):
         ("ceil", WorkerDied, "exit code 7"),
         ("sign", mo.FrameworkError, "the kernel has had enough"),
         ("round", mo.errors.UnsupportedOpError, "no kernel on Sundays"),
+        ("asinh", mo.errors.UnsupportedOpError, "no kernel on Mondays"),
     ],
 )
 def test_faults_are_exceptions_that_name_the_node(faulty, op, error, words):
@@ -99,23 +100,48 @@ def test_an_unknown_package_says_why():
         isolated("no_such_package")
 
 
+WORDS = {
+    "sin": "killed by SIGSEGV",
+    "cos": "no answer within 2 s",
+    "ceil": "exit code 7",
+    "floor": "answered nonsense",
+    "sign": "ValueError: the kernel has had enough",
+    "erf": "the worker may take 6.44 GB",
+    "tan": "MemoryError: no room for a copy",
+    "round": "no kernel on Sundays",
+    "asinh": "no kernel on Mondays",
+}
+
+
 @pytest.mark.parametrize(
     ("op", "status"),
-    [("sin", "crash"), ("cos", "timeout"), ("ceil", "crash"), ("sign", "error"), ("round", "unsupported")],
+    [
+        ("sin", "crash"),
+        ("cos", "timeout"),
+        ("ceil", "crash"),
+        ("floor", "crash"),
+        ("sign", "error"),
+        ("erf", "error"),
+        ("tan", "error"),
+        ("round", "unsupported"),
+        ("asinh", "unsupported"),
+    ],
 )
 def test_debug_sessions_go_on(faulty, op, status):
-    x = mo.Placeholder(shape=(3, 4), dtype="float32", name="x")
-    w = mo.Variable(X, name="w")
+    # Too large to come along with the answers.
+    x = mo.Placeholder(shape=(300, 4), dtype="float32", name="x")
+    data = np.tile(X, (100, 1))
+    w = mo.Variable(data, name="w")
     h = mo.multiply(mo.tanh(mo.add(x, w, name="sum"), name="tanh"), w, name="product")
     bad = mo.apply(op, [h], name="bad")
     loss = mo.reduce_sum(mo.add(mo.exp(h, name="exp"), bad, name="both"), name="loss")
-    with mo.DebugSession() as session, limits(timeout=2.0):
-        report = session.run(loss, {x: X}, frameworks=["numpy", faulty])
+    faulty.close()  # one with another limit
+    with mo.DebugSession() as session, limits(timeout=2.0, memory=6 << 30):
+        report = session.run(loss, {x: data}, frameworks=["numpy", faulty])
     record = report.record("bad")
     assert record.status == status
     assert status == "unsupported" or (report.suspects[0] is record and record.output_delta == np.inf)
-    if status == "crash" and op == "sin":
-        assert "SIGSEGV" in record.message
+    assert WORDS[op] in record.message
     for other in report.records:
         if other is not record:
             assert (other.status, other.output_delta, other.gradient_delta) == ("ok", 0.0, 0.0), other
@@ -132,6 +158,17 @@ def test_a_worker_lost_in_a_gradient_is_no_error_of_the_operator(error, status):
     report = mo.DebugSession(progress=False).run(loss, frameworks=["numpy", backend])
     assert [r.status for r in report.records] == ["ok", status]
     assert "tanh" in report.record("tanh").message
+
+
+def test_a_worker_that_dies_in_a_derived_gradient(faulty):
+    """The rule of sinh asks for cosh, which ends the process: seen from here, that is a pullback."""
+    w = mo.Variable(X, name="w")
+    loss = mo.reduce_sum(mo.sinh(mo.tanh(w, name="tanh"), name="sinh"), name="loss")
+    report = mo.DebugSession(progress=False).run(loss, frameworks=["numpy", faulty])
+    assert {r.node: r.status for r in report.records} == {"tanh": "ok", "sinh": "crash", "loss": "ok"}
+    message = report.record("sinh").message
+    assert message.startswith("the gradient of node 'sinh' (sinh) failed on faulty: ")
+    assert "SIGSEGV" in message
 
 
 PARENT = """

@@ -1,11 +1,13 @@
 """Environments are made whole or not at all."""
 
+import configparser
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,6 +52,9 @@ def test_made_used_listed_removed(home, capsys):
     assert backend.version() == "1.26.4"
     x = mo.Placeholder(shape=(2,), dtype="float32")
     assert mo.Session(SPEC).run(mo.exp(x), {x: np.zeros(2, "float32")}).tolist() == [1.0, 1.0]
+    # A scalar stays what it is, although this NumPy takes it and a Python number for float64.
+    scalar = mo.Placeholder(shape=(), dtype="float32")
+    assert mo.Session(SPEC).run(mo.sigmoid(scalar), {scalar: np.zeros((), "float32")}).dtype == "float32"
     assert mo.backends()[SPEC].place == "environment"
     backend.close()
     catalog._loaded.pop(SPEC)
@@ -212,6 +217,15 @@ def test_every_recipe_is_found_by_its_own_bounds():
         assert recipe.framework in {e.environment for e in catalog.CATALOG.values()}
     assert recipes.find_recipe("mxnet", "1.6.0").pythons[0] == "3.7"
     assert recipes.release("2.13.0+cpu") == (2, 13, 0)
+
+
+def test_the_extra_for_mxnet_can_be_installed():
+    """In process, MXNet needs a NumPy that metaop itself must take."""
+    config = configparser.ConfigParser()
+    config.read(Path(__file__).parents[2] / "setup.cfg")
+    (least,) = re.findall(r"^numpy>=(.*)$", config["options"]["install_requires"], re.MULTILINE)
+    (below,) = re.findall(r"^numpy<(.*)$", config["options.extras_require"]["mxnet"], re.MULTILINE)
+    assert recipes.release(least) < recipes.release(below)
 
 
 def test_versions_installed_here_run_here():

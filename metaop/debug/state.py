@@ -194,7 +194,7 @@ class Change:
                 else:
                     found.append((value, (step.backend.to_numpy(gradient), None)))
         except Exception as error:
-            explained = self._trace.explain_backward(step, error)
+            explained = step.explain_gradient(error)
             raise explained from cause(explained, error)
         return found
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from metaop.backends import Backend
 from metaop.backends.base import Pullback
-from metaop.errors import DomainError, FrameworkError, GradientError, MetaopError
+from metaop.errors import DomainError, FrameworkError, GradientError, MetaopError, UnsupportedOpError
 from metaop.graph.nodes import Constant, Node, Operator, Placeholder, RandomData, Variable
 from metaop.graph.plan import NativeCache, check_result, converter
 from metaop.graph.program import Program, Value, value_of
@@ -68,6 +68,28 @@ class Step:
             failed = failing_node([self.function], error.__traceback__)
             node = node if failed is None else failed
         return explain(error, node, self.backend.spec)
+
+    def explain_gradient(self, error: Exception) -> MetaopError:
+        """What to raise for an exception out of this step's pullback."""
+        if isinstance(error, GradientError):
+            return error
+        node = self.operators[0]
+        what = f"node {node.name!r} ({node.op.name})" if self.function is None else f"{len(self.operators)} nodes"
+        if isinstance(error, MetaopError) and not isinstance(error, FrameworkError):
+            return type(error)(f"gradient of {what} on {self.backend.spec}: {error}")
+        if isinstance(error, NotImplementedError):
+            # The framework's own refusal, as in the forward pass.
+            return UnsupportedOpError(f"gradient of {what} on {self.backend.spec}: {error}")
+        place = f"the gradient of {what} failed on {self.backend.spec}"
+        if isinstance(error, FrameworkError):
+            # Kept as it is: that a worker died or hung is not the same as that it raised.
+            return error.locate(place, node.name, node.op.name, self.backend.spec)
+        return FrameworkError(
+            f"{place}: {getattr(error, 'kind', type(error).__name__)}: {error}",
+            node=node.name,
+            op=node.op.name,
+            backend=self.backend.spec,
+        )
 
 
 #: stands for an optional tensor that was left out
@@ -238,7 +260,7 @@ class Trace:
                         self.check_gradient(step, value, gradient)
                         _add(grads, value, gradient, step.backend)
             except Exception as error:
-                explained = self.explain_backward(step, error)
+                explained = step.explain_gradient(error)
                 raise explained from cause(explained, error)
         for value, held in grads.items():
             if value in wrt:
@@ -253,25 +275,6 @@ class Trace:
             raise FrameworkError(
                 f"the gradient of {value[0].name!r} is {TensorType(dtype, tuple(shape))}; its value is {declared}"
             )
-
-    def explain_backward(self, step: Step, error: Exception) -> MetaopError:
-        """What to raise for an exception out of a step's pullback."""
-        if isinstance(error, GradientError):
-            return error
-        node = step.operators[0]
-        what = f"node {node.name!r} ({node.op.name})" if step.function is None else f"{len(step.operators)} nodes"
-        if isinstance(error, MetaopError) and not isinstance(error, FrameworkError):
-            return type(error)(f"gradient of {what} on {step.backend.spec}: {error}")
-        place = f"the gradient of {what} failed on {step.backend.spec}"
-        if isinstance(error, FrameworkError):
-            # Kept as it is: that a worker died or hung is not the same as that it raised.
-            return error.locate(place, node.name, node.op.name, step.backend.spec)
-        return FrameworkError(
-            f"{place}: {getattr(error, 'kind', type(error).__name__)}: {error}",
-            node=node.name,
-            op=node.op.name,
-            backend=step.backend.spec,
-        )
 
 
 def _as_tensor(held: tuple[Any, Backend | None], backend: Backend) -> Any:

@@ -21,7 +21,8 @@ def hang(x):
 
 
 def swallow_memory(x):
-    return x + sum(float(np.ones(1 << 27).sum()) * 0 for _ in range(1)) + len([np.ones(1 << 27) for _ in range(64)]) * 0
+    # Zeros take address space, which is what counts, and no memory.
+    return x + len([np.zeros(1 << 27) for _ in range(64)])
 
 
 def talk_nonsense(x):
@@ -41,9 +42,26 @@ def refuse(x):
     raise UnsupportedOpError("no kernel on Sundays")
 
 
+def have_no_kernel(x):
+    raise NotImplementedError("no kernel on Mondays")
+
+
+class Stuck(np.ndarray):
+    """An array that cannot leave the worker."""
+
+
+def get_stuck(x):
+    return x.view(Stuck)
+
+
 class FaultyBackend(NumpyBackend):
     name = "faulty"
     bindings = Bindings("faulty")
+
+    def to_numpy(self, tensor):
+        if isinstance(tensor, Stuck):
+            raise MemoryError("no room for a copy")
+        return super().to_numpy(tensor)
 
 
 FaultyBackend.bindings.table.update(NumpyBackend.bindings.table)
@@ -55,6 +73,9 @@ for _name, _function in {
     "ceil": leave,
     "sign": complain,
     "round": refuse,
+    "cosh": die,
+    "asinh": have_no_kernel,
+    "tan": get_stuck,
 }.items():
     FaultyBackend.bindings.table[_name] = Binding(_name, _function)
 

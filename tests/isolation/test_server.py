@@ -6,14 +6,13 @@ import threading
 import numpy as np
 import pytest
 
-from metaop import errors
 from metaop.backends import base, get
 from metaop.backends.isolation import protocol, worker
 
 
 @pytest.fixture
 def ask(monkeypatch):
-    for name, module in (("protocol", protocol), ("base", base), ("errors", errors)):
+    for name, module in (("protocol", protocol), ("base", base)):
         monkeypatch.setattr(worker, name, module, raising=False)
     ours, theirs = (protocol.Channel(end) for end in socket.socketpair())
     server = worker.Server(theirs, get("numpy"), bytearray(4))

@@ -17,7 +17,7 @@ from metaop.backends.base import Backend, Pullback
 from metaop.backends.bind import Binding, Bindings
 from metaop.backends.isolation.process import Launch, RemoteError, Worker, WorkerDied, WorkerTimeout
 from metaop.backends.isolation.protocol import encode_attrs, find_dtype
-from metaop.errors import UnsupportedOpError
+from metaop.errors import FrameworkError, UnsupportedOpError
 
 __all__ = ["IsolatedBackend", "RemoteTensor"]
 
@@ -91,7 +91,11 @@ class IsolatedBackend(Backend):
 
     def to_numpy(self, tensor: RemoteTensor) -> np.ndarray:
         if tensor.array is None:
-            _, (tensor.array,) = self._request({"do": "fetch"}, [tensor])
+            try:
+                _, (tensor.array,) = self._request({"do": "fetch"}, [tensor])
+            except RemoteError as error:
+                # Asked for outside of any operator, where nobody else would make it an error of the framework.
+                raise FrameworkError(f"{self.name}: a result cannot be fetched: {error.kind}: {error}") from error
         return tensor.array
 
     def type_of(self, tensor: RemoteTensor) -> tuple[np.dtype, tuple[int, ...]]:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from metaop.backends.isolation.process import Launch, Worker
 from metaop.backends.isolation.recipes import Recipe, find_recipe, release
@@ -86,10 +87,13 @@ def _root() -> Path:
 def _parse(spec: str) -> tuple[str, str]:
     from metaop.backends.catalog import CATALOG, parse_spec
 
-    name, version, device = parse_spec(spec)
+    wrong = f"an environment is named framework==version, for example mxnet==1.6.0; got {spec!r}"
+    if re.fullmatch(r"[^=@:]+==[^=@:]+", spec) is None:
+        raise UsageError(wrong)
+    name, version, _ = parse_spec(spec)
     entry = CATALOG.get(name)
-    if entry is None or version is None or device is not None:
-        raise UsageError(f"an environment is named framework==version, for example mxnet==1.6.0; got {spec!r}")
+    if entry is None or version is None:
+        raise UsageError(wrong)
     if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.+!-]*", version):
         raise UsageError(f"{version!r} is not a version")
     return entry.environment, version
@@ -155,29 +159,35 @@ def create(spec: str, *, python: str | None = None, report: Report | None = None
     say = report or (lambda text: None)
     framework, version = _parse(spec)
     recipe = find_recipe(framework, version)
-    with _locked(framework, version, say):
+    with _locked(framework, version, say) as lock:
         existing = find(framework, version)
         if existing is not None:
             say(f"{existing.name} exists already")
             return existing
         interpreter, number = _choose(recipe, python, f"{framework}=={version}")
-        return _build(recipe, framework, version, interpreter, number, say)
+        return _build(recipe, framework, version, interpreter, number, say, lock)
 
 
 def _choose(recipe: Recipe, python: str | None, name: str) -> tuple[str, str]:
+    if python is not None and os.sep not in python and re.fullmatch(r"\d+\.\d+(\.\d+)?", python) is None:
+        raise UsageError(f"--python takes a version such as 3.7, or the path of an interpreter; got {python!r}")
     wanted = recipe.pythons if python is None else (python,)
     for candidate in wanted:
         found = find_interpreter(candidate)
         if found is not None:
             return found
+    if python is not None and os.sep in python:
+        raise UsageError(f"{python} is not the path of a Python that starts and has pip and venv")
     raise EnvironmentFailure(
-        f"{name} needs Python {' or '.join(wanted)}, and none was found on PATH or in the folders of pyenv, uv and "
-        "conda. "
+        f"{name} needs Python {' or '.join(wanted)}, and none that has pip and venv was found on PATH or in the "
+        "folders of pyenv, uv and conda. "
         f"Install one (for example: uv python install {wanted[0]}), or name one with --python"
     )
 
 
-def _build(recipe: Recipe, framework: str, version: str, interpreter: str, number: str, say: Report) -> Environment:
+def _build(
+    recipe: Recipe, framework: str, version: str, interpreter: str, number: str, say: Report, lock: IO[str]
+) -> Environment:
     name = f"{framework}=={version}"
     final = _root() / name
     making = _root() / f".making-{name}-{os.getpid()}"
@@ -185,9 +195,9 @@ def _build(recipe: Recipe, framework: str, version: str, interpreter: str, numbe
     environment = Environment(framework, version, number, requirements, dict(recipe.variables), final)
     try:
         say(f"making {name} with Python {number} ({interpreter})")
-        _command([interpreter, "-m", "venv", "--without-pip", str(making)], say, name)
+        _command([interpreter, "-m", "venv", "--without-pip", str(making)], say, name, lock)
         say(f"installing {', '.join(requirements)}")
-        _install(making, interpreter, requirements, say, name)
+        _install(making, interpreter, requirements, say, name, lock)
         say("starting a worker in it")
         _check(environment, making, recipe)
         info = {k: v for k, v in asdict(environment).items() if k != "path"}
@@ -202,7 +212,9 @@ def _build(recipe: Recipe, framework: str, version: str, interpreter: str, numbe
     return environment
 
 
-def _install(folder: Path, interpreter: str, requirements: tuple[str, ...], say: Report, name: str) -> None:
+def _install(
+    folder: Path, interpreter: str, requirements: tuple[str, ...], say: Report, name: str, lock: IO[str]
+) -> None:
     """Install with the interpreter's own pip: it is at hand, fits that Python, and leaves none in the environment."""
     target = folder / "lib" / f"python{_number(interpreter)}" / "site-packages"
     command = [
@@ -223,7 +235,11 @@ def _install(folder: Path, interpreter: str, requirements: tuple[str, ...], say:
         str(target),
         *requirements,
     ]
-    _command(command, say, name)
+    # Half a framework is left where pip unpacks when it is killed: there, it goes away with the folder.
+    scratch = folder / "unpacking"
+    scratch.mkdir()
+    _command(command, say, name, lock, TMPDIR=str(scratch))
+    shutil.rmtree(scratch)
 
 
 def _check(environment: Environment, folder: Path, recipe: Recipe) -> None:
@@ -240,12 +256,21 @@ def _check(environment: Environment, folder: Path, recipe: Recipe) -> None:
         worker.stop()
 
 
-def _command(command: list[str], say: Report, name: str) -> None:
-    """Run a command, pass on its progress, and turn a failure into words."""
+def _command(command: list[str], say: Report, name: str, lock: IO[str], **extra: str) -> None:
+    """Run a command, pass on its progress, and turn a failure into words.
+
+    It holds the lock too: should this process be killed, nobody starts over while the command still writes.
+    """
     lines: list[str] = []
     variables = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, env=variables
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={**variables, **extra},
+        pass_fds=(lock.fileno(),),
     ) as process:
         try:
             assert process.stdout is not None
@@ -266,12 +291,24 @@ def _command(command: list[str], say: Report, name: str) -> None:
     ):
         reason = "no package index can be reached: check the network, or pip's index-url"
     elif "No matching distribution" in text or "Could not find a version" in text:
-        reason = "pip finds no such version for this Python"
+        raise EnvironmentFailure(
+            f"{name}: pip finds no such version for this Python; the nearest ones it finds: {_nearest(name, text)}. "
+            "Ask for one of these, or for another Python with --python"
+        )
     elif "No space left" in text:
         reason = "the disk is full"
     else:
         reason = "pip failed" if "pip" in command else "the environment cannot be made"
     raise EnvironmentFailure(f"{name}: {reason}. {' '.join(errors)[:600]}")
+
+
+def _nearest(name: str, text: str) -> str:
+    """Of the versions that pip lists, those around the one it was asked for."""
+    found = re.search(r"from versions: (?!none)([^)]+)", text)
+    known = found[1].split(", ") if found else []
+    wanted = release(name.partition("==")[2])
+    below = [v for v in known if release(v) <= wanted]
+    return ", ".join(below[-4:] + known[len(below) :][:4]) or "none"
 
 
 # -- interpreters -----------------------------------------------------------------------------------------------------
@@ -325,7 +362,7 @@ def _number(interpreter: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _locked(framework: str, version: str, say: Report | None = None) -> Iterator[None]:
+def _locked(framework: str, version: str, say: Report | None = None) -> Iterator[IO[str]]:
     """Hold the lock of one environment; stale half-made ones are removed while it is held."""
     import fcntl
 
@@ -351,4 +388,4 @@ def _locked(framework: str, version: str, say: Report | None = None) -> Iterator
             *root.glob(f".removed-{framework}=={version}-*"),
         ]:
             shutil.rmtree(stale, ignore_errors=True)
-        yield
+        yield lock

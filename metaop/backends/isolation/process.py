@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import struct
@@ -97,6 +98,7 @@ class Worker:
         self._channel: Channel | None = None
         self._stop: weakref.finalize | None = None
         self._progress: IO[bytes] | None = None
+        self._memory: int | None = None
         #: the step of a program that the last process had begun last
         self.last_step: int | None = None
 
@@ -122,6 +124,7 @@ class Worker:
         progress.write(_STEP.pack(-1))
         progress.flush()
         now = _limits.get()
+        self._memory = now.memory
         arguments = [
             self.launch.python,
             str(root / "backends" / "isolation" / "worker.py"),
@@ -201,6 +204,8 @@ class Worker:
     def _wait(self, channel: Channel, limit: float | None) -> None:
         if channel.wait(limit):
             return
+        assert self._process is not None
+        self._process.kill()  # what hangs does not always notice that it should end
         self.stop()
         raise WorkerTimeout(f"{self.launch.name}: no answer within {limit:g} s; the worker was ended")
 
@@ -217,14 +222,22 @@ class Worker:
         return WorkerDied(f"{self.launch.name}: the worker ended unexpectedly (exit code {code})")
 
     def _explain(self, answer: Mapping[str, Any]) -> Exception:
+        message = answer["message"]
+        if self._memory and re.search("alloc|memory", f"{answer['type']} {message}", re.IGNORECASE):
+            message = f"{message or 'no message'} (the worker may take {self._memory / 1e9:.2f} GB)"
         if answer["error"] == "unsupported":
-            refused = UnsupportedOpError(answer["message"])
+            refused = UnsupportedOpError(message)
             refused.step = answer.get("step")  # type: ignore[attr-defined]
             return refused
         if answer["error"] == "start":
             self.stop()
-            return BackendError(f"{self.launch.name}: the worker cannot load its framework: {answer['message']}")
-        return RemoteError(answer["type"], answer["message"], answer.get("step"), answer["traceback"])
+            return BackendError(
+                f"{self.launch.name}: the worker cannot load its framework: {answer['type']}: {message}"
+            )
+        if answer["error"] == "lost":
+            self.stop()
+            return WorkerDied(f"{self.launch.name}: the worker could not go on: {answer['type']}: {message}")
+        return RemoteError(answer["type"], message, answer.get("step"), answer["traceback"])
 
 
 class RemoteError(Exception):

@@ -65,8 +65,11 @@ RECIPES = (
     Recipe("onnxruntime", "1.19", None, _NEW, ("onnxruntime=={version}", "onnx>=1.16", "numpy")),
     Recipe("jax", "0.4.30", "0.5", ("3.11", "3.10", "3.12"), ("jax=={version}", "jaxlib=={version}", "numpy<2.3")),
     Recipe("jax", "0.5", None, ("3.11", "3.12", "3.13"), ("jax=={version}", "jaxlib=={version}", "numpy")),
-    Recipe("numpy", "1.16", "1.22", ("3.7", "3.8", "3.9"), ("numpy=={version}",)),
-    Recipe("numpy", "1.22", None, _NEW, ("numpy=={version}",)),
+    # Its bindings are the references themselves, which need Python 3.10 as metaop does.
+    Recipe("numpy", "1.22", "1.23.2", ("3.10",), ("numpy=={version}",)),
+    Recipe("numpy", "1.23.2", "1.26", ("3.11", "3.10"), ("numpy=={version}",)),
+    Recipe("numpy", "1.26", "2.1", ("3.11", "3.12", "3.10"), ("numpy=={version}",)),
+    Recipe("numpy", "2.1", None, _NEW, ("numpy=={version}",)),
 )
 
 

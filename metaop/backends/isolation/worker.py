@@ -6,6 +6,7 @@ answers one request at a time; tensors stay here under numbers that the other si
 
 import importlib
 import importlib.util
+import json
 import mmap
 import os
 import signal
@@ -57,6 +58,17 @@ def _keep_freed_memory():
     import numpy
 
     numpy.empty((32 << 20) - (1 << 16), numpy.uint8)  # just less than the largest that counts
+
+
+def _failure(kind, error):
+    """The answer that tells of an exception, which is being handled."""
+    return {
+        "error": kind,
+        "type": type(error).__name__,
+        "message": str(error),
+        "step": getattr(error, "metaop_step", None),
+        "traceback": traceback.format_exc(),
+    }
 
 
 class Server:
@@ -167,6 +179,10 @@ class Server:
                 request, arrays = self.channel.receive()
             except protocol.ChannelClosed:
                 return
+            except Exception as error:
+                # No memory to map a tensor, say. What came is lost, and the other side would take it for known here.
+                self.channel.send(_failure("lost", error))
+                return
             for number in request.pop("free", ()):
                 self.tensors.pop(number, None)
             for number in request.pop("forget", ()):
@@ -181,16 +197,9 @@ class Server:
             except protocol.ChannelClosed:
                 return
             except Exception as error:
-                kind = "unsupported" if isinstance(error, errors.UnsupportedOpError) else "failed"
-                self.channel.send(
-                    {
-                        "error": kind,
-                        "type": type(error).__name__,
-                        "message": str(error),
-                        "step": getattr(error, "metaop_step", None),
-                        "traceback": traceback.format_exc(),
-                    }
-                )
+                # Metaop's own refusals are of that class too, and the framework's count as they do in process.
+                kind = "unsupported" if isinstance(error, NotImplementedError) else "failed"
+                self.channel.send(_failure(kind, error))
 
 
 def main(arguments):
@@ -200,21 +209,20 @@ def main(arguments):
     _die_with_parent(int(lifeline))
     # An interrupt at the terminal reaches the whole process group: the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _keep_freed_memory()
     _mount(root)
-    global protocol, base, errors
-    protocol = importlib.import_module("metaop.backends.isolation.protocol")
-    connection = protocol.Channel(socket.socket(fileno=int(channel)))
+    connection = socket.socket(fileno=int(channel))
+    global protocol, base
     try:
-        errors = importlib.import_module("metaop.errors")
+        _keep_freed_memory()
+        protocol = importlib.import_module("metaop.backends.isolation.protocol")
         base = importlib.import_module("metaop.backends.base")
         backend = importlib.import_module(package).BACKEND(device or None)
     except Exception as error:
-        message = "{}: {}".format(type(error).__name__, error)
-        connection.send(
-            {"error": "start", "type": type(error).__name__, "message": message, "traceback": traceback.format_exc()}
-        )
+        # As protocol.Channel sends it, which there is not where NumPy is what does not import.
+        text = json.dumps(_failure("start", error)).encode("utf-8")
+        connection.sendall(struct.pack("<IQB", len(text), 0, 0) + text)
         return 1
+    connection = protocol.Channel(connection)
     Server(connection, backend, mmap.mmap(int(progress), 4)).serve()
     return 0
 

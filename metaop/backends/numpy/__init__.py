@@ -25,6 +25,8 @@ class NumpyBackend(Backend):
 
     def prepare(self, op, attrs, types):
         function, keywords = super().prepare(op, attrs, types)
+        if _PROMOTES_SCALARS:
+            function = _narrowed(REGISTRY[op], function)
         if op in _OF_BITS or (types is not None and not any(t is not None and _coarse(t.dtype) for t in types)):
             return function, keywords
         return _widened(REGISTRY[op], function), keywords
@@ -41,6 +43,9 @@ class NumpyBackend(Backend):
     def type_of(self, tensor):
         return tensor.dtype, tensor.shape
 
+
+#: before NumPy 2.0, a scalar of float32 and a Python number make a float64
+_PROMOTES_SCALARS = int(np.__version__.partition(".")[0]) < 2
 
 #: operators that look at the bits of a number, of which float32 has others
 _OF_BITS = frozenset(["bit_cast"])
@@ -64,6 +69,22 @@ def _widened(op, function):
         return tuple(np.asarray(r).astype(t.dtype) for r, t in zip(results, types))
 
     return widened
+
+
+def _narrowed(op, function):
+    """The binding, with results of other dtypes than those of the inputs brought to what the operator's rule says."""
+
+    def narrowed(*inputs, **attrs):
+        results = function(*inputs, **attrs)
+        several = isinstance(results, (tuple, list))
+        arrays = [np.asarray(r) for r in results] if several else [np.asarray(results)]
+        given = {x.dtype for x in inputs if x is not None}
+        if not {r.dtype for r in arrays} <= given:
+            types = op.infer([None if x is None else TensorType(x.dtype, x.shape) for x in inputs], attrs)
+            arrays = [r.astype(t.dtype, copy=False) for r, t in zip(arrays, types)]
+        return tuple(arrays) if several else arrays[0]
+
+    return narrowed
 
 
 BACKEND = NumpyBackend

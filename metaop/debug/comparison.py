@@ -105,12 +105,11 @@ class Comparison:
             suspects = sorted((r for r in self.records() if r.suspect), key=lambda r: r.score, reverse=True)
             names = [r.node for r in suspects[:_CONFIRMED]]
             chosen = [n for n in self.order if n.name in names]
-            for i, node in enumerate(chosen):
-                self._take(self.runs.swap_alone(node))
-                yield self.record(node), done + i + 1, total + len(chosen)
+            for i, swap in enumerate(self.runs.swap_alone(chosen)):
+                self._take(swap)
+                yield self.record(swap.node), done + i + 1, total + len(chosen)
         if self.options.judge == "noise" and self.options.method != "local":
             self._look_at_the_whole()
-        self.runs.forget()
 
     def _look_at_the_whole(self) -> None:
         """Where no operator is wrong by itself, some may be so together: on what they are given on B."""

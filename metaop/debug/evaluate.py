@@ -16,7 +16,7 @@ from metaop.graph.nodes import Node, Operator, Variable
 from metaop.graph.plan import NativeCache
 from metaop.graph.program import Program, Value, value_of
 from metaop.graph.session import deciding, fed_types, signature
-from metaop.graph.trace import Trace, active_values, single_steps
+from metaop.graph.trace import Trace, active_values, leading_to, single_steps
 from metaop.types import is_floating
 
 __all__ = ["Evaluator", "Outcome", "Side", "distance"]
@@ -84,9 +84,8 @@ class Evaluator:
         variables: list[Value] = [(n, 0) for n in self.program.order if isinstance(n, Variable)]
         floating = [v for v in variables if is_floating(self.program.types[v].dtype)]
         smooth = {v for v in self.targets if is_floating(self.program.types[v].dtype)}
-        self.parameters = [
-            v for v in floating if gradients and smooth and not smooth.isdisjoint(active_values(self.program, [v]))
-        ]
+        reached = leading_to(self.program, smooth) if gradients else set()
+        self.parameters = [v for v in floating if v in reached]
         self.active = active_values(self.program, self.parameters)
         self._smooth = [v for v in dict.fromkeys(self.targets) if v in smooth]
         self._seed = seed

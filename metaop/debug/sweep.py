@@ -7,7 +7,7 @@ being swapped never change; output and parameter gradients are compared with tho
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from metaop.backends import Backend
@@ -48,7 +48,6 @@ class Runs:
         self.order: list[Operator] = evaluator.program.operators[::-1]
         #: node -> the side that can, why the other cannot, and the status that this is
         self.pinned: dict[Operator, tuple[int, str, Status]] = {}
-        self._state: State | None = None
 
     def backends(self, first: Callable[[Operator], bool]) -> Callable[[Operator], Backend]:
         """The binding map with the nodes for which ``first`` holds on A and the others on B."""
@@ -59,22 +58,7 @@ class Runs:
 
         return backend_of
 
-    def pin(self, node: Operator, side: int, error: MetaopError | str, status: Status) -> None:
-        """Keep a node on a side."""
-        self.pinned[node] = (side, str(error), status)
-        self._state = None
-
     # -- all on A, and what follows from it ---------------------------------------------------------------------------
-
-    def all_first(self) -> State:
-        """Everything on A, kept; what A cannot compute is pinned to B."""
-        if self._state is None:
-            self._state = self._start(lambda node: True, 1)
-        return self._state
-
-    def forget(self) -> None:
-        """Give back the memory of the run that is kept."""
-        self._state = None
 
     def _start(self, first: Callable[[Operator], bool], spare: int) -> State:
         lost: list[Operator | None] = []
@@ -83,7 +67,7 @@ class Runs:
                 return State(self.evaluator, self.backends(first))
             except (FrameworkError, UnsupportedOpError) as error:
                 node, status = self.culprit(error), status_of(error)
-                if status in ("crash", "timeout") and lost.count(node) < (1 if node else 3):
+                if status in ("crash", "timeout") and lost.count(node) < (3 if node is None else 1):
                     # A worker may have died for reasons of its own; a node is at fault when it happens again there.
                     lost.append(node)
                     continue
@@ -106,17 +90,26 @@ class Runs:
         delta = None if status == "unsupported" else math.inf
         return Distance(delta, delta if self.evaluator.parameters else None)  # type: ignore[arg-type]
 
-    def swap_alone(self, node: Operator) -> Swap:
-        """All on A with only ``node`` on B."""
-        if node in self.pinned:
-            return self._unable(node)
-        return self._try(self.all_first(), node)[0]
+    def swap_alone(self, nodes: Sequence[Operator]) -> Iterator[Swap]:
+        """All on A with only one node on B, for each of some; in whole runs, which hold less memory than a state."""
+        before: Outcome | None = None
+        for node in nodes:
+            if node in self.pinned:
+                yield self._unable(node)
+                continue
+            try:
+                if before is None:
+                    before = self.evaluator.run(self.backends(lambda n: True))
+                after = self.evaluator.run(self.backends(lambda n, node=node: n is not node))  # type: ignore[misc]
+                yield Swap(node, distance(before, after))
+            except (FrameworkError, UnsupportedOpError) as error:
+                status = status_of(error)
+                yield Swap(node, self.failed(status), status, str(error))
 
     def sweep(self, done: int = 0) -> Iterator[Swap]:
         """Algorithm 1; the first ``done`` swaps were made before, and are only made up for."""
         before = set(self.order[:done])
-        state = self._start(lambda node: node not in before, 1) if before else self.all_first()
-        self._state = None
+        state = self._start(lambda node: node not in before, 1)
         for node in self.order[done:]:
             if node in self.pinned:
                 yield self._unable(node)

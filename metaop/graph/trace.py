@@ -22,7 +22,7 @@ from metaop.graph.program import Program, Value, value_of
 from metaop.graph.segments import Segment, cause, explain, failing_node
 from metaop.types import TensorType, is_floating
 
-__all__ = ["ABSENT", "Step", "Trace", "active_values", "segment_steps", "single_step", "single_steps"]
+__all__ = ["ABSENT", "Step", "Trace", "active_values", "leading_to", "segment_steps", "single_step", "single_steps"]
 
 
 @dataclass
@@ -132,6 +132,16 @@ def active_values(program: Program, wrt: Collection[Value]) -> set[Value]:
             if is_floating(dtype):
                 active.add((node, index))
     return active
+
+
+def leading_to(program: Program, targets: Collection[Value]) -> set[Value]:
+    """The values from which a gradient of ``targets`` arrives: :func:`active_values` the other way round."""
+    reached = {v for v in targets if is_floating(program.types[v].dtype)}
+    for node in reversed(program.operators):
+        outputs = [(node, i) for i in range(len(node.types))]
+        if node.op.differentiable and any(v in reached and is_floating(program.types[v].dtype) for v in outputs):
+            reached.update(value_of(n) for n in node.inputs if n is not None)
+    return reached
 
 
 @dataclass

@@ -290,7 +290,9 @@ def test_killed_two_hundred_times(nothing_left):
 
 @pytest.mark.slow
 def test_hung_at_random_moments(nothing_left):
-    """As above, with workers that are stopped instead: what hangs is a timeout, and every other record is right."""
+    """As above, with workers that are stopped instead: a stop is waited out, the worker replaced, and the step done
+    again; only a node that is hit twice is a timeout, and every other record is right.
+    """
     backend = isolated()
     model = models.branching()
     clean = mo.DebugSession(progress=False).run(model.loss, model.feeds, frameworks=["numpy", backend])
@@ -325,7 +327,9 @@ def test_hung_at_random_moments(nothing_left):
         thread.join()
         backend.close()
     assert len(stopped) == 30
-    assert timeouts > 10
+    # Each was noticed, or the last ones would have gone on for ever.
+    assert backend.worker.generation >= 30
+    assert timeouts < 30
     assert not any(map(alive, stopped))
 
 

@@ -113,7 +113,7 @@ SMOOTH: dict[str, Case] = {
     ),
     "gathered": (lambda x, i: (x.gather(1, i), x.take_along_dim(i, 1)), (normal(3, 6), labels(6, 3, 2))),
     "scattered": (
-        lambda x, i: (x.scatter_add(1, i, x), x.scatter(1, i[:, :1], x[:, :1]), x.scatter(1, i[:, :1], 2.0)),
+        lambda x, i: (x.scatter_add(1, i, x[:, :2]), x.scatter(1, i[:, :1], x[:, :1]), x.scatter(1, i[:, :1], 2.0)),
         (normal(3, 6), labels(6, 3, 2)),
     ),
     "resized": (
@@ -241,7 +241,10 @@ DISCRETE: dict[str, Case] = {
         ),
         (normal(3, 4),),
     ),
-    "a corner": (lambda x, i: (x.scatter(1, i, x), x.gather(1, i[:2])), (normal(3, 6), labels(6, 3, 1))),
+    "a corner": (
+        lambda x, i: (x.scatter(1, i, x), x.scatter_add(1, i, x), x.gather(1, i[:2])),
+        (normal(3, 6), labels(6, 3, 1)),
+    ),
     "counted": (lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0]), right=True), (normal(3, 4),)),
     "places": (lambda x: F.max_pool2d(x, 2, return_indices=True), (normal(2, 3, 4, 5),)),
     "filled": (lambda x: (torch.arange(1, 7, 2) + x[:1], torch.linspace(0, 1, 3) * x[:1], torch.eye(3)), (normal(3),)),

@@ -28,7 +28,7 @@ from torch import nn
 
 from benchmarks import torch_zoo as zoo
 
-IN_PROCESS = [b for b in ("numpy", "torch", "tensorflow", "onnxruntime", "jax") if b in checks.BACKENDS]
+IN_PROCESS = [b for b in ("numpy", "torch", "tensorflow", "onnxruntime", "tflite", "jax") if b in checks.BACKENDS]
 
 
 def normal(*shape: int, seed: int = 1) -> torch.Tensor:

@@ -206,6 +206,7 @@ class _Reader:
         if kind == "placeholder":
             return Placeholder(entry["shape"], entry["dtype"], name=name)
         if kind in ("variable", "constant"):
+            as_dtype(entry["dtype"])  # NumPy has bfloat16 once it was asked for
             array = self.tensors.get_tensor(str(number))
             if array.dtype.name != entry["dtype"]:
                 raise ModelError(f"it is declared {entry['dtype']}, but its tensor is {array.dtype.name}")

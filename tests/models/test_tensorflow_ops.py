@@ -188,7 +188,6 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "checks": (lambda x: tf.debugging.check_numerics(x, "m"), "fails while the model runs"),
     "symmetric": (lambda x: tf.pad(x, [[0, 0], [1, 1]], "SYMMETRIC"), "symmetric"),
     "complex": (lambda x: tf.abs(tf.cast(x, tf.complex64)), "complex64"),
-    "complex": (lambda x: tf.abs(tf.cast(x, tf.complex64)), "complex64"),
     "batch_gather": (lambda x: tf.gather(x, tf.zeros((3, 1), tf.int32), batch_dims=1), "batch_dims"),
 }
 

@@ -9,7 +9,7 @@ what the binding writes: any tool can run it, and the importer knows what it sta
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,13 +57,25 @@ class _OpenValue(Value):
 class _OpGraph(Graph):
     """One operator as its binding writes it."""
 
+    def __init__(self, left_out: Iterable[str]) -> None:
+        super().__init__()
+        self.left_out = frozenset(left_out)
+
+    def since(self, opset: int) -> None:
+        """Whatever ONNX Runtime there is: the file is for others too."""
+        self.opset = max(self.opset, opset)
+
     def no_kernel(self, reason: str) -> None:
         """What ONNX Runtime cannot run may be written all the same."""
 
     def node(self, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-        for value in attributes.values():
-            # An attribute that is left out on purpose has no entry: None is a size that nobody knows.
-            if value is None or isinstance(value, Value) or (isinstance(value, tuple) and None in value):
+        for name, value in attributes.items():
+            # None is a size that nobody knows, but for attributes of the operator's own that are left out.
+            if (
+                (value is None and name not in self.left_out)
+                or isinstance(value, Value)
+                or (isinstance(value, tuple) and None in value)
+            ):
                 raise _Unknown
         return super().node(op_type, inputs, attributes)
 
@@ -86,6 +98,7 @@ class _Written:
     outputs: list[str]
     nodes: list[Any]
     constants: list[Any]
+    opset: int
 
 
 class Exporter:
@@ -106,6 +119,8 @@ class Exporter:
         #: the data of initializers, which are put in when the model is saved
         self.arrays: dict[str, np.ndarray] = {}
         self.functions: dict[tuple[Any, ...], Any] = {}
+        #: the opset in which every operator is there
+        self.opset = OPSET
         self.unsupported: list[dict[str, Any]] = []
 
     def model(self) -> onnx.ModelProto:
@@ -134,7 +149,9 @@ class Exporter:
             [_info(name, self.types[value_of(n)]) for name, n in self.outputs.items()],
             self.initializers,
         )
-        opsets = [helper.make_opsetid("", OPSET)]
+        opsets = [helper.make_opsetid("", self.opset)]
+        for function in self.functions.values():
+            function.opset_import[0].version = self.opset
         if self.functions:
             opsets.append(helper.make_opsetid(DOMAIN, 1))
         return helper.make_model(
@@ -213,6 +230,7 @@ class Exporter:
             for index in range(len(node.types)):
                 self.values.setdefault((node, index), "")
             return
+        self.opset = max(self.opset, written.opset)
         own = self.values.get((node, 0)) if node.results == (node,) else None
         name = node.name if node.name == own or node.name not in self.taken else self._unique(node.name)
         self.taken.add(name)
@@ -296,7 +314,7 @@ class Exporter:
 def _written(node: Operator, types: Sequence[TensorType | None], open: Mapping[str, TensorType]) -> _Written:
     """The operator as its binding writes it."""
     binding = get("onnxruntime").bindings.find(node.op.name)
-    o = _OpGraph()
+    o = _OpGraph(name for name, value in node.attrs.items() if value is None)
     for known in (*types, *open.values()):
         if known is not None and known.dtype is None:
             raise ModelError("the dtype of an input is not known: declare those of the placeholders")
@@ -309,7 +327,7 @@ def _written(node: Operator, types: Sequence[TensorType | None], open: Mapping[s
     assert binding.function is not None
     result = binding.function(o, *tensors, **binding.keywords({**node.attrs, **given}))
     found = [o.Identity(y) if y in o.inputs else y for y in (result if isinstance(result, tuple) else (result,))]
-    return _Written(names, [y.name for y in found], o.nodes, o.initializers)
+    return _Written(names, [y.name for y in found], o.nodes, o.initializers, o.opset)
 
 
 def _value(kind: Any, name: str, known: TensorType) -> Any:
@@ -335,7 +353,7 @@ def _plain(
     graph = helper.make_graph(
         [proto], "operator", infos, [onnx.ValueInfoProto(name=n) for n in written.outputs], written.constants
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", written.opset)], ir_version=IR_VERSION)
     try:
         read = convert(model, None)
     except MetaopError:

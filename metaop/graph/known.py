@@ -7,7 +7,7 @@ known although the first is not. That gives a reshape by it a rank and a size, w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -41,6 +41,7 @@ class Known:
     """What is known of nodes; remembers what it found.
 
     ``variables`` says whether the present values of variables count. ``most`` is how many bytes a value may have.
+    ``shapes`` are assumed of some nodes, whatever is known of these otherwise.
 
     >>> import metaop as mo
     >>> x = mo.Placeholder(shape=(None, 3), dtype="float32")
@@ -48,9 +49,12 @@ class Known:
     (None, 3, None, 3)
     """
 
-    def __init__(self, variables: bool = False, most: int = 1 << 20) -> None:
+    def __init__(
+        self, variables: bool = False, most: int = 1 << 20, shapes: Mapping[Node, Sequence[int]] | None = None
+    ) -> None:
         self.variables = variables
         self.most = most
+        self.shapes = dict(shapes or {})
         self._parts: WeakKeyDictionary[Node, tuple[Part | None, ...]] = WeakKeyDictionary()
 
     def part(self, node: Node) -> Part | None:
@@ -111,7 +115,7 @@ class Known:
         if node.open:
             return None
         if node.op.types_only:
-            return _from_types(node)
+            return _from_types(node, self.shapes)
         parts = [None if n is None else self._parts[n.producer][n.index] for n in node.inputs]
         if any(n is not None and p is None for n, p in zip(node.inputs, parts, strict=True)):
             return None
@@ -129,15 +133,16 @@ def _call(node: Operator, tensors: Sequence[Any]) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(r) for r in (result if isinstance(result, tuple | list) else (result,)))
 
 
-def _from_types(node: Operator) -> tuple[Part, ...] | None:
-    types = [n.type for n in node.inputs if n is not None]
+def _from_types(node: Operator, shapes: Mapping[Node, Sequence[int]]) -> tuple[Part, ...] | None:
+    given = [n for n in node.inputs if n is not None]
+    types = [n.type.with_shape(tuple(shapes[n])) if n in shapes else n.type for n in given]
     if node.op.name == "shape_of" and types[0].shape is not None:
         sizes = types[0].shape[node.attrs["start"] : node.attrs["end"]]
         return ((np.array([s or 0 for s in sizes], np.int64), np.array([s is not None for s in sizes], bool)),)
     if not all(t.known for t in types):
         return None
-    shapes: list[Any] = [t.shape for t in types]
-    stand_ins = [np.broadcast_to(np.zeros((), t.dtype), s) for t, s in zip(types, shapes, strict=True)]
+    sizes_of: list[Any] = [t.shape for t in types]
+    stand_ins = [np.broadcast_to(np.zeros((), t.dtype), s) for t, s in zip(types, sizes_of, strict=True)]
     return tuple(map(_whole, _call(node, stand_ins)))
 
 

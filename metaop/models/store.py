@@ -1,23 +1,8 @@
 """metaop's own files: ``mo.save`` and ``mo.load``.
 
-A ``.metaop`` file is a safetensors file. Its tensors are the values of variables and constants, under the numbers of
-their nodes; its metadata hold one entry, ``metaop``, with the structure as JSON:
-
-    format      the version of this format, an integer; readers refuse what is newer than they are
-    library     the version of metaop that wrote the file
-    name        the model's name
-    nodes       every node, each after all that it is computed from:
-                {"kind": "placeholder", "name", "dtype" or null, "shape" or null}
-                {"kind": "variable" | "constant", "name", "dtype"}, the value being the tensor of that number;
-                    "weak": true where a constant takes the dtype of the tensors beside it
-                {"kind": "operator", "name", "op", "inputs", "attrs"} and, where there are any, "open" (attributes that
-                    are computed), "backend", "controls" (numbers of nodes to run before)
-    inputs      numbers of the placeholders, in the model's order
-    outputs     [name, value] pairs
-
-A value is ``[number of the node, which of its outputs]``, or null for a tensor that was left out. In attributes a dtype
-is ``{"dtype": name}`` and a number that JSON lacks ``{"float": "inf"}``. Nothing in a file is executed, and loading
-builds the graph through the same checks as any other: the file may come from anywhere.
+A ``.metaop`` file is a safetensors file with the structure as JSON among its metadata; ``docs/format.md`` describes it.
+Nothing in a file is executed, and loading builds the graph through the same checks as any other: the file may come
+from anywhere.
 """
 
 from __future__ import annotations
@@ -221,6 +206,7 @@ class _Reader:
         if kind == "placeholder":
             return Placeholder(entry["shape"], entry["dtype"], name=name)
         if kind in ("variable", "constant"):
+            as_dtype(entry["dtype"])  # NumPy has bfloat16 once it was asked for
             array = self.tensors.get_tensor(str(number))
             if array.dtype.name != entry["dtype"]:
                 raise ModelError(f"it is declared {entry['dtype']}, but its tensor is {array.dtype.name}")

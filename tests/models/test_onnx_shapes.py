@@ -221,3 +221,20 @@ def test_gradients_through_shape_arithmetic() -> None:
     with mo.Session("torch") as session:
         (grad,) = session.gradients(found.outputs[0], found.parameters, {found.inputs[0]: data(2, 3, 4)})
     np.testing.assert_array_equal(grad, data(2, 3, 4).sum((0, 1)))
+
+
+@pytest.mark.parametrize("kv_heads", [2, 1])
+def test_attention_of_open_batch_and_length(kv_heads: int) -> None:
+    """As exports of language models have it: causal, with keys that several heads share."""
+    call = node("Attention", "qkv", q_num_heads=2, kv_num_heads=kv_heads, is_causal=1)
+    inputs = [value("q", ("n", "t", 8)), *(value(name, ("n", "t", 4 * kv_heads)) for name in "kv")]
+    proto = model([call], inputs, [value("y", ("n", "t", 8))], {}, opset=23)
+    found = mo.from_onnx(proto)
+    reference = ReferenceEvaluator(proto)
+    rng = np.random.default_rng(0)
+    for batch, length in ((1, 3), (2, 5)):
+        widths = {"q": 8, "k": 4 * kv_heads, "v": 4 * kv_heads}
+        feeds = {n: rng.standard_normal((batch, length, w)).astype("float32") for n, w in widths.items()}
+        (want,) = reference.run(None, feeds)
+        for backend in BACKENDS:
+            np.testing.assert_allclose(found.run(feeds, backend)["y"], want, rtol=1e-5, atol=1e-6)

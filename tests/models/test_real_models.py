@@ -17,7 +17,7 @@ import pytest
 import metaop as mo
 from tests import checks
 
-BACKENDS = [b for b in ("numpy", "torch", "tensorflow", "onnxruntime", "jax") if b in checks.BACKENDS]
+BACKENDS = [b for b in ("numpy", "torch", "tensorflow", "onnxruntime", "tflite", "jax") if b in checks.BACKENDS]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 import json
 import os
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +81,16 @@ def test_everything_about_nodes_comes_back(tmp_path):
         result = mo.load(tmp_path / "weak.metaop").run({"x": data}, outputs=["first"], backend="numpy")["first"]
         assert result.dtype == dtype
         assert np.array_equal(result, mo.Session().run(first, {x: data})), "on torch, where the node is bound"
+
+
+def test_bfloat16_in_a_process_that_never_saw_it(tmp_path):
+    w = mo.Variable(mo.Session().run(mo.cast(mo.Constant(np.float32([1.5, 2])), to="bfloat16")), name="w")
+    mo.save({"y": mo.negative(w, name="y")}, tmp_path / "m.metaop")
+    code = "import sys, metaop as mo; print(mo.load(sys.argv[1]).run({})['y'].tolist())"
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", code, str(tmp_path / "m.metaop")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[-1.5, -2.0]", "")
 
 
 def test_random_data_are_drawn_alike(tmp_path):

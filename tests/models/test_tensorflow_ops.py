@@ -188,9 +188,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "checks": (lambda x: tf.debugging.check_numerics(x, "m"), "fails while the model runs"),
     "symmetric": (lambda x: tf.pad(x, [[0, 0], [1, 1]], "SYMMETRIC"), "symmetric"),
     "complex": (lambda x: tf.abs(tf.cast(x, tf.complex64)), "complex64"),
-    "bfloat16": (lambda x: tf.cast(tf.cast(x, tf.bfloat16), tf.float32), "bfloat16"),
     "batch_gather": (lambda x: tf.gather(x, tf.zeros((3, 1), tf.int32), batch_dims=1), "batch_dims"),
-    "rest": (lambda x: x % 2.0, "rest of a division"),
 }
 
 

@@ -176,13 +176,19 @@ def _load(content):
 
 
 def _try(interpreter):
-    """Run it on zeros: some kernels look at dtypes and shapes only when they run."""
-    for detail in interpreter.get_input_details():
-        interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
-    try:
-        interpreter.invoke()
-    except RuntimeError as error:
-        raise _Refusal(_one_line(error)) from error
+    """Run it on zeros: some kernels look at dtypes and shapes only when they run.
+
+    Where these divide, and check by what, it is ones: zeros come first, for they are positions of any table.
+    """
+    for number in (0, 1):
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], np.full(detail["shape"], number, detail["dtype"]))
+        try:
+            return interpreter.invoke()
+        except RuntimeError as error:
+            if number or "division by 0" not in str(error).lower():
+                raise _Refusal(_one_line(error)) from error
+    return None
 
 
 def _convolves(graph):

@@ -17,6 +17,14 @@ from metaop.models.onnx.read import DTYPES
 from metaop.models.onnx.table import Call, Refused, onnx_op
 
 
+def _size(x: Node, axis: int) -> int:
+    """The size of an axis, which must be known; that of others need not."""
+    size = (x.shape or (None,) * 4)[axis]
+    if size is None:
+        raise Refused(f"the size of axis {axis} of {x.name!r} ({x.type}) must be known")
+    return size
+
+
 def _heads(call: Call, x: Node, part: str, count: int) -> Any:
     """``[B, S, H * E]`` as ``[B, H, S, E]``; what has four axes stays."""
     rank = call.rank(x)
@@ -25,20 +33,26 @@ def _heads(call: Call, x: Node, part: str, count: int) -> Any:
     if rank != 3 or count < 1:
         raise Refused(f"{part} must have 4 axes, or 3 and a number of heads; got {x.type} and {count}")
     sizes = x.shape or ()
-    if sizes[2] is None or sizes[2] % count or sizes.count(None) > 1:
+    if sizes[2] is None or sizes[2] % count:
         raise Refused(f"{x.type} cannot be cut into {count} heads")
-    shape = (*(-1 if s is None else s for s in sizes[:2]), count, sizes[2] // count)
+    shape = _same_rows(call, x, f"{part}_sizes", (count, sizes[2] // count))
     return call.part(
         f"{part}_heads", "transpose", call.part(f"{part}_cut", "reshape", x, shape=shape), perm=(0, 2, 1, 3)
     )
 
 
-def _flat(call: Call, x: Node) -> tuple[int, ...]:
+def _flat(call: Call, x: Node) -> Any:
     """The shape of ``[B, S, H, E]`` with its last two axes joined."""
-    batch, sequence, heads, size = x.shape or ()
-    if heads is None or size is None or (batch is None and sequence is None):
-        raise Refused(f"the heads of {x.type} must be known to be joined")
-    return (-1 if batch is None else batch, -1 if sequence is None else sequence, heads * size)
+    return _same_rows(call, x, "sizes", (_size(x, 2) * _size(x, 3),))
+
+
+def _same_rows(call: Call, x: Node, part: str, rest: tuple[int, ...]) -> Any:
+    """The first two sizes of ``x`` and others behind them: numbers, or computed where both come with the data."""
+    rows = (x.shape or (None, None))[:2]
+    if rows != (None, None):
+        return (*(-1 if s is None else s for s in rows), *rest)
+    behind = call.value(np.array(rest, np.int64), f"{part}_behind")
+    return call.part(part, "concat", call.part(f"{part}_rows", "shape_of", x, end=2), behind, axis=0)
 
 
 def _padded(call: Call, mask: Node, keys: int) -> Any:
@@ -58,15 +72,18 @@ def _padded(call: Call, mask: Node, keys: int) -> Any:
     return call.part("mask_long", "cast", longer, to=np.dtype(bool))
 
 
-def _allowed(call: Call, queries: int, keys: int, past: int, lengths: Node | None) -> tuple[bool, Node | None]:
+def _allowed(call: Call, q: Node, k: Node, past: int | None, lengths: Node | None) -> tuple[bool, Node | None]:
     """Which keys causality, windows and lengths let through: whether plain causality, and a mask for the rest."""
     causal = call.flag("is_causal")
     left = call.attr("left_window_size", -1) if call.opset >= 25 else -1
     right = call.attr("right_window_size", -1) if call.opset >= 25 else -1
     if min(left, right) < -1:
         raise Refused("window sizes are -1 or more")
-    if causal and not past and lengths is None and left < 0 and right < 0:
-        return True, None
+    if lengths is None and left < 0 and right < 0 and (past == 0 or not causal):
+        return causal, None
+    if past is None:
+        raise Refused("how many keys are past must be known")
+    queries, keys = _size(q, 2), _size(k, 2)
     right = 0 if causal else right
     #: how far a key lies behind its query, were both to start together
     behind = np.arange(queries)[:, None] - np.arange(keys)[None, :] + past
@@ -90,14 +107,18 @@ def _allowed(call: Call, queries: int, keys: int, past: int, lengths: Node | Non
 
 def _repeated(call: Call, x: Node, heads: int, part: str) -> Any:
     """Each head as often as it serves one of the queries' heads."""
-    batch, own, length, size = call.shape(x)
+    own = _size(x, 1)
     if own == heads:
         return x
+    batch, _, length, size = x.shape or (None,) * 4
     if own < 1 or heads % own:
         raise Refused(f"{heads} heads cannot share {own} heads evenly")
     column = call.part(f"{part}_column", "unsqueeze", x, axes=(2,))
-    wide = call.part(f"{part}_wide", "expand", column, shape=(batch, own, heads // own, length, size))
-    return call.part(f"{part}_repeated", "reshape", wide, shape=(batch, heads, length, size))
+    wide = call.part(f"{part}_wide", "expand", column, shape=(1, 1, heads // own, 1, 1))
+    if (batch, length, size).count(None) > 1:
+        raise Refused(f"more than one size of {x.type} is open")
+    shape = tuple(-1 if s is None else s for s in (batch, heads, length, size))
+    return call.part(f"{part}_repeated", "reshape", wide, shape=shape)
 
 
 @onnx_op("Attention", since=23)
@@ -111,17 +132,16 @@ def attention(call: Call) -> Any:
     q = _heads(call, call.input(0), "q", q_heads)
     k, v = _heads(call, call.input(1), "k", kv_heads), _heads(call, call.input(2), "v", kv_heads)
     mask, lengths = call.optional(3), call.optional(6)
-    past = 0
+    past: int | None = 0
     if call.has(4) != call.has(5) or (call.has(4) and lengths is not None):
         raise Refused("past_key and past_value go together, and without nonpad_kv_seqlen")
     if call.has(4):
-        past = call.shape(call.input(4))[2]
+        past = (call.input(4).shape or (None,) * 4)[2]
         k = call.part("present_key", "concat", call.input(4), k, axis=2)
         v = call.part("present_value", "concat", call.input(5), v, axis=2)
-    queries, keys = call.shape(q)[2], call.shape(k)[2]
     if mask is not None:
-        mask = _padded(call, mask, keys)
-    causal, allowed = _allowed(call, queries, keys, past, lengths)
+        mask = _padded(call, mask, _size(k, 2))
+    causal, allowed = _allowed(call, q, k, past, lengths)
     bias = None
     if mask is not None and mask.dtype != np.dtype(bool):
         bias = mask
@@ -130,7 +150,7 @@ def attention(call: Call) -> Any:
         allowed = None
     elif mask is not None:
         allowed = mask if allowed is None else call.part("mask", "logical_and", mask, allowed)
-    scale = call.attr("scale", 0.0) if call.given("scale") else 1 / math.sqrt(call.shape(q)[3])
+    scale = call.attr("scale", 0.0) if call.given("scale") else 1 / math.sqrt(_size(q, 3))
     softcap, precision = call.attr("softcap", 0.0), DTYPES.get(call.attr("softmax_precision", 0), q.dtype)
     mode = call.attr("qk_matmul_output_mode", 0)
     name, scores = "attention" if rank == 3 else None, None
@@ -164,7 +184,7 @@ def _written_out(
     (q, k, v), (scale, softcap, mode) = tensors, numbers
     if scale < 0 or mode not in (0, 1, 2, 3):
         raise Refused(f"scale {scale} and qk_matmul_output_mode {mode} make no sense")
-    heads, queries, keys = q.shape[1], q.shape[2], k.shape[2]
+    heads = _size(q, 1)
     k, v = _repeated(call, k, heads, "k"), _repeated(call, v, heads, "v")
     root = call.number(math.sqrt(scale), q, "root")
     columns = call.part("columns", "transpose", k, perm=(0, 1, 3, 2))
@@ -177,7 +197,7 @@ def _written_out(
     else:
         stages.append(stages[0])
     if causal:
-        allowed_now = call.value(np.tri(queries, keys, dtype=bool), "causal")
+        allowed_now = call.value(np.tri(_size(q, 2), _size(k, 2), dtype=bool), "causal")
         if bias is not None:
             bias = call.part("causal_bias", "where", allowed_now, bias, call.number(-math.inf, q, "-inf"))
         else:

@@ -9,7 +9,7 @@ what the binding writes: any tool can run it, and the importer knows what it sta
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,13 +62,25 @@ class _OpenValue(Value):
 class _OpGraph(Graph):
     """One operator as its binding writes it."""
 
+    def __init__(self, left_out: Iterable[str]) -> None:
+        super().__init__()
+        self.left_out = frozenset(left_out)
+
+    def since(self, opset: int) -> None:
+        """Whatever ONNX Runtime there is: the file is for others too."""
+        self.opset = max(self.opset, opset)
+
     def no_kernel(self, reason: str) -> None:
         """What ONNX Runtime cannot run may be written all the same."""
 
     def node(self, op_type: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-        for value in attributes.values():
-            # An attribute that is left out on purpose has no entry: None is a size that nobody knows.
-            if value is None or isinstance(value, Value) or (isinstance(value, tuple) and None in value):
+        for name, value in attributes.items():
+            # None is a size that nobody knows, but for attributes of the operator's own that are left out.
+            if (
+                (value is None and name not in self.left_out)
+                or isinstance(value, Value)
+                or (isinstance(value, tuple) and None in value)
+            ):
                 raise _Unknown
         return super().node(op_type, inputs, attributes)
 
@@ -308,7 +320,7 @@ class Exporter:
 def _written(node: Operator, types: Sequence[TensorType | None], open: Mapping[str, TensorType]) -> _Written:
     """The operator as its binding writes it."""
     binding = get("onnxruntime").bindings.find(node.op.name)
-    o = _OpGraph()
+    o = _OpGraph(name for name, value in node.attrs.items() if value is None)
     for known in (*types, *open.values()):
         if known is not None and known.dtype is None:
             raise ModelError("the dtype of an input is not known: declare those of the placeholders")

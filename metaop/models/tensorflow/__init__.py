@@ -15,7 +15,8 @@ def from_keras(model: Any) -> Model:
     """A Keras model, as it computes in inference, as a graph of meta operators.
 
     ``model`` is the model itself or the path of a ``.keras`` file. Trainable weights become variables named as in
-    Keras, in Keras's layout; other weights become constants. Inputs and outputs keep the model's layout (channels last,
+    Keras, in Keras's layout; other weights become constants. Recurrent layers are written out step by step, for which
+    the number of steps must be known. Inputs and outputs keep the model's layout (channels last,
     mostly) and the names of their layers. What metaop cannot express exactly is refused with one
     :class:`~metaop.errors.ModelError` that lists every such operator.
 

@@ -249,7 +249,9 @@ def _checked(node: Node, tensor: tf.Tensor, shape: Shape | None) -> Node:
 def _why(op: tf.Operation) -> str:
     if op.type in _CONTROL:
         loop = op.type in ("While", "StatelessWhile", "Enter", "NextIteration", "LoopCond")
-        return "control flow is not supported" + ("; a recurrent layer of Keras needs unroll=True" if loop else "")
+        return "control flow is not supported" + (
+            "; a recurrent layer of Keras is written out where its number of steps is known" if loop else ""
+        )
     if op.type.startswith("TensorList"):
         return "lists of tensors, which loops work on, are not supported"
     if op.type in ("Placeholder", "PlaceholderWithDefault"):

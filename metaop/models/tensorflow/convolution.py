@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from metaop.graph.known import Known
 from metaop.graph.nodes import Node
 from metaop.models.tensorflow.table import Call, First, Refused, tf_op
 
@@ -128,25 +129,48 @@ def conv_transpose(call: Call) -> Any:
     padding = call.attr("padding")
     if padding not in ("SAME", "VALID"):
         raise Refused(f"padding={padding!r} is not supported")
-    call.input(0)  # the shape of the result, which TensorFlow has worked out
-    result = call.out() or ()
-    sizes, wanted = (x.shape or ())[2:], result[1:-1] if last else result[2:]
-    if None in sizes or None in wanted or len(wanted) != spatial:
-        raise Refused(f"the sizes of the image and of the result must be known; got {sizes} and {wanted}")
+    sizes, wanted = _sizes_of_transposed(call, x, strides, last)
     if (x.shape or ())[1] != inner:
         raise Refused("groups are not supported")
     begins, ends, extra = [], [], []
     for n, goal, k, s, d in zip(sizes, wanted, kernel, strides, dilations, strict=True):
-        full = (n - 1) * s + (k - 1) * d + 1  # type: ignore[operator]
-        cut = max(full - goal, 0)  # type: ignore[operator]
+        full = (n - 1) * s + (k - 1) * d + 1
+        cut = max(full - goal, 0)
         if cut and padding == "VALID":
             raise Refused(f"the result of size {goal} does not fit {n} windows")
         begins.append(cut // 2)
         ends.append(cut - cut // 2)
-        extra.append(max(goal - full, 0))  # type: ignore[operator]
+        extra.append(max(goal - full, 0))
     w = call.part("kernel", "transpose", call.input(1), perm=(spatial + 1, spatial, *range(spatial)))
     attrs = {"strides": strides, "pads": (*begins, *ends), "output_padding": tuple(extra), "dilations": dilations}
     return wrap(call.make(f"conv_transpose{spatial}d", x, w, group=1, **attrs))
+
+
+#: sizes to try where none is known
+_TRIED = (5, 8, 13)
+
+
+def _sizes_of_transposed(call: Call, x: Node, strides: Ints, last: bool) -> tuple[Ints, Ints]:
+    """Sizes of the image and of the result. Where they are open, one pair of them stands for all.
+
+    That is so where each unit of the image gives as many of the result as the stride says, whatever it starts with.
+    """
+    target, rank = call.input(0), call.rank(2)
+    own, result = call.sizes(2) or (), call.out() or (None,) * call.rank(2)
+    space = slice(1, -1) if last else slice(2, None)
+    if None not in own[space] and None not in result[space]:
+        return own[space], result[space]  # type: ignore[return-value]
+    pairs = []
+    for size in _TRIED:
+        shape = tuple(size if s is None else s for s in own)
+        found = Known(shapes={call.input(2): shape}).sizes(target)
+        if found is None or len(found) != rank or None in found[space]:
+            raise Refused(f"the sizes of the image and of the result must be known; got {own} and {result}")
+        pairs.append((shape[space], found[space]))
+    more = {tuple(b - a * s for a, b, s in zip(*pair, strides, strict=True)) for pair in pairs}  # type: ignore[operator]
+    if len(more) > 1:
+        raise Refused("the sizes of the result must be those of the image times the strides, and constants")
+    return pairs[0]  # type: ignore[return-value]
 
 
 @tf_op("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")
@@ -221,3 +245,15 @@ def resize_bilinear(call: Call) -> Any:
         moved = call.part(f"{part}_moved", "multiply", step, call.data(share, f"{part}_share"))
         x = call.make("add", a, moved) if part == "rows" else call.part(part, "add", a, moved)
     return First(x)
+
+
+@tf_op("ResizeBicubic")
+def resize_bicubic(call: Call) -> Any:
+    x, result = call.first(0), call.out()
+    call.input(1)  # the sizes of the result, which TensorFlow has worked out
+    if call.attr("align_corners") or not call.attr("half_pixel_centers"):
+        raise Refused("the cubic resizing of TensorFlow 1, without half pixels, is not supported")
+    if result is None or None in result[1:3] or None in (x.shape or (None,) * 4)[2:]:
+        raise Refused(f"the sizes of the image and of the result must be known; got {x.type} and {result}")
+    attrs = {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": True}
+    return First(call.make("resize", x, axes=(2, 3), sizes=tuple(result[1:3]), **attrs))

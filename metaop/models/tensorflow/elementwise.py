@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from metaop.graph.nodes import Node
@@ -41,6 +42,12 @@ direct(
     LogicalAnd="logical_and",
     LogicalOr="logical_or",
     LogicalNot="logical_not",
+    IsNan="is_nan",
+    IsInf="is_inf",
+    BitwiseAnd="bitwise_and",
+    BitwiseOr="bitwise_or",
+    BitwiseXor="bitwise_xor",
+    Invert="bitwise_not",
     SelectV2="where",
 )
 direct(
@@ -52,7 +59,6 @@ direct(
     Selu="selu",
     Elu="elu",
 )
-# Operators that other versions of metaop may have; where it has not, they are refused by name.
 direct(
     Tan="tan",
     Asin="asin",
@@ -154,13 +160,47 @@ def floor_div(call: Call) -> Any:
 @tf_op("FloorMod")
 def floor_mod(call: Call) -> Any:
     if call.dtype(0).kind == "f":
-        raise Refused("the rest of a division of floating numbers is not supported")
+        return call.elementwise("mod", 0, 1)
 
     def rest_of(x: Node, y: Node) -> Node:
         _, rest, above = _floored(call, x, y)
         return call.make("where", above, call.part("more", "add", rest, y), rest)
 
     return call.broadcast((0, 1), rest_of)
+
+
+@tf_op("IsFinite")
+def is_finite(call: Call) -> Any:
+    def finite(x: Node) -> Node:
+        wrong = call.part("wrong", "logical_or", call.part("nan", "is_nan", x), call.part("inf", "is_inf", x))
+        return call.make("logical_not", wrong)
+
+    return call.broadcast((0,), finite)
+
+
+@tf_op("Atan2")
+def atan2(call: Call) -> Any:
+    """The angle of each point, by that of the half plane where the tangent is known; on the axis it is a right one."""
+
+    def angle(y: Node, x: Node) -> Node:
+        zero, pi = call.number(0.0, 0, "zero"), call.number(math.pi, 0, "pi")
+        plain = call.part("angle", "atan", call.part("tangent", "div", y, x))
+        below = call.part("below", "less", y, zero)
+        turn = call.part("turn", "where", below, call.part("back", "negative", pi), pi)
+        left = call.part("left", "less", x, zero)
+        whole = call.part("whole", "where", left, call.part("turned", "add", plain, turn), plain)
+        at = call.part("y_0", "equal", y, zero), call.part("x_0", "equal", x, zero)
+        return call.make("where", call.part("is_origin", "logical_and", *at), zero, whole)
+
+    return call.broadcast((0, 1), angle)
+
+
+@tf_op("Bitcast")
+def bitcast(call: Call) -> Any:
+    to = numpy_dtype(call.op.outputs[0].dtype)
+    if to.itemsize != call.dtype(0).itemsize:
+        raise Refused("elements of another size are not supported")
+    return call.elementwise("bit_cast", 0, to=to)
 
 
 @tf_op("SquaredDifference")

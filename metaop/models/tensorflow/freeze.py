@@ -83,7 +83,7 @@ def freeze_keras(model: Any) -> Frozen:
         return list(tf.nest.flatten(model(given, training=False)))
 
     try:
-        function = tf.function(call, input_signature=specs, autograph=False).get_concrete_function()
+        function = _traced(model, call, specs)
     except Exception as error:  # whatever a layer raises while it is traced
         raise ModelError(f"TensorFlow cannot trace the model {model.name!r}: {_short(error)}") from error
     known = {}
@@ -95,6 +95,25 @@ def freeze_keras(model: Any) -> Frozen:
     frozen.name = model.name
     frozen.layers = frozenset([model.name, *(layer.name for layer in model._flatten_layers())])
     return frozen
+
+
+def _traced(model: Any, call: Any, specs: list[tf.TensorSpec]) -> Any:
+    """The function, with recurrent layers written out step by step: the same numbers without a loop.
+
+    That takes as many steps as are known; where they are not, the layers stay as they were.
+    """
+    layers = [layer for layer in model._flatten_layers() if getattr(layer, "unroll", None) is False]
+    try:
+        for layer in layers:
+            layer.unroll = True
+        return tf.function(call, input_signature=specs, autograph=False).get_concrete_function()
+    except Exception:
+        if not layers:
+            raise
+    finally:
+        for layer in layers:
+            layer.unroll = False
+    return tf.function(call, input_signature=specs, autograph=False).get_concrete_function()
 
 
 def freeze_function(

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from metaop.graph.build import apply
+from metaop.graph.known import Known
 from metaop.graph.nodes import Node
+from metaop.models.tensorflow.convolution import image
 from metaop.models.tensorflow.table import Call, First, Refused, Value, numpy_dtype, tf_op, to_first, to_last
 from metaop.types import Shape
 
@@ -319,3 +321,76 @@ def one_hot(call: Call) -> Any:
     places = call.data(np.arange(depth, dtype=dtype).reshape([-1] + [1] * (rank - axis)), "places")
     hit = call.part("hit", "equal", call.part("column", "unsqueeze", indices, axes=(axis,)), places)
     return call.make("where", hit, on, off)
+
+
+@tf_op("GatherNd")
+def gather_nd(call: Call) -> Any:
+    _lenient(call)
+    return call.make("gather_nd", call.input(0), _places(call, 1))
+
+
+def _lenient(call: Call) -> None:
+    """Positions out of range are an error for TensorFlow too, unless it is told otherwise."""
+    if any(a.name == "bad_indices_policy" for a in call.op.op_def.attr) and call.attr("bad_indices_policy"):
+        raise Refused("a policy for positions out of range is not supported")
+
+
+def _places(call: Call, index: int) -> Node:
+    places = call.input(index)
+    return places if call.dtype(index) == np.int64 else call.part("places", "cast", places, to="int64")
+
+
+@tf_op("TensorScatterUpdate", "TensorScatterAdd")
+def tensor_scatter(call: Call) -> Any:
+    _lenient(call)
+    reduction = "add" if call.op_type.endswith("Add") else "none"
+    return call.make("scatter_nd", call.input(0), _places(call, 1), call.input(2), reduction=reduction)
+
+
+@tf_op("TopKV2")
+def top_k(call: Call) -> Any:
+    call.attr("sorted")  # where any order is right, this one is
+    (k,) = Known().sizes(call.input(1)) or (None,)
+    if k is None:
+        raise Refused("how many elements there are to be must be known")
+    values, places = call.make("topk", call.input(0), k=k)
+    to = numpy_dtype(call.op.outputs[1].dtype)
+    return values, places if to == np.int64 else call.part("indices", "cast", places, to=to)
+
+
+@tf_op("Where")
+def where(call: Call) -> Any:
+    return call.make("transpose", call.part("by_axis", "nonzero", call.input(0)), perm=(1, 0))
+
+
+@tf_op("ReverseV2")
+def reverse(call: Call) -> Any:
+    rank = call.rank(0)
+    axes = tuple(call.axis(a, rank) for a in call.ints(1))
+    if not axes:
+        return call.value(0)
+    far = (-np.iinfo(np.int32).max,) * len(axes)
+    return call.make("slice", call.input(0), starts=(-1,) * len(axes), ends=far, axes=axes, steps=(-1,) * len(axes))
+
+
+@tf_op("MatrixBandPart")
+def band(call: Call) -> Any:
+    """What lies at most so far below and above the diagonal; a negative number keeps it all."""
+    (below,), (above,) = call.ints(1), call.ints(2)
+    x = call.input(0)
+    if below >= 0:
+        x = (
+            call.part("upper", "trilu", x, upper=True, k=-below)
+            if above >= 0
+            else call.make("trilu", x, upper=True, k=-below)
+        )
+    if above >= 0:
+        return call.make("trilu", x, upper=False, k=above)
+    return x if below >= 0 else call.value(0)
+
+
+@tf_op("DepthToSpace", "SpaceToDepth")
+def depth_to_space(call: Call) -> Any:
+    x, wrap = image(call, 0)
+    op = "depth_to_space" if call.op_type == "DepthToSpace" else "space_to_depth"
+    return wrap(call.make(op, x, blocksize=call.attr("block_size")))

@@ -48,7 +48,7 @@ def arg(call: Call) -> Any:
     return call.make("cast", call.part("index", op, call.input(0), axis=axis), to=to)
 
 
-@tf_op("Cumsum")
-def cumsum(call: Call) -> Any:
-    (axis,) = call.ints(1)
-    return call.make("cumsum", call.input(0), axis=axis, exclusive=call.attr("exclusive"), reverse=call.attr("reverse"))
+@tf_op("Cumsum", "Cumprod")
+def cumulate(call: Call) -> Any:
+    (axis,), op = call.ints(1), call.op_type.lower()
+    return call.make(op, call.input(0), axis=axis, exclusive=call.attr("exclusive"), reverse=call.attr("reverse"))

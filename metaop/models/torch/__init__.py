@@ -29,8 +29,8 @@ def from_torch(
     inputs and which sizes are open.
 
     Parameters become variables and buffers constants, named as in ``state_dict``; nodes are named after the modules
-    that compute them. What metaop cannot express exactly is refused with one :class:`~metaop.errors.ModelError` that
-    lists every such operator.
+    that compute them. Operators that metaop has no mapping for are taken apart by PyTorch's decompositions. What metaop
+    cannot express exactly is refused with one :class:`~metaop.errors.ModelError` that lists every such operator.
 
         model = mo.from_torch(net.eval(), torch.zeros(1, 3, 224, 224))
         model.run({"x": array}, backend="onnxruntime")

@@ -18,7 +18,6 @@ renamed(
     hardswish="hard_swish",
     selu="selu",
     mish="mish",
-    log_sigmoid="log_sigmoid",
 )
 
 
@@ -54,6 +53,33 @@ def softplus(call: Call, self: Node, beta: float, threshold: float) -> Any:
     if beta != 1 or math.exp(-threshold) > np.finfo(call.dtype).eps:
         raise Refused(f"beta={beta} and threshold={threshold} are not those of log(1 + exp(x)) in {call.dtype}")
     return call.make("softplus", self)
+
+
+@aten_op("log_sigmoid")
+def log_sigmoid(call: Call, self: Node) -> Any:
+    return call.make("negative", call.part("softplus", "softplus", call.part("negative", "negative", self)))
+
+
+@aten_op("celu")
+def celu(call: Call, self: Node, alpha: float) -> Any:
+    return call.make("celu", self, alpha=float(alpha))
+
+
+@aten_op("softshrink")
+def softshrink(call: Call, self: Node, lambd: float) -> Any:
+    return call.make("shrink", self, lambd=float(lambd), bias=float(lambd))
+
+
+@aten_op("hardshrink")
+def hardshrink(call: Call, self: Node, lambd: float) -> Any:
+    return call.make("shrink", self, lambd=float(lambd), bias=0.0)
+
+
+@aten_op("rrelu")
+def rrelu(call: Call, self: Node, lower: float, upper: float, training: bool) -> Any:
+    if training:
+        raise Refused("it draws random slopes while it runs")
+    return call.make("leaky_relu", self, alpha=(lower + upper) / 2)
 
 
 @aten_op("hardsigmoid")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from metaop.graph.nodes import Node, Variable
+from metaop.graph.nodes import Constant, Node, Variable
 from metaop.models.torch.table import Call, Refused, aten_op
 
 
@@ -44,6 +44,49 @@ def baddbmm(call: Call, self: Node, batch1: Node, batch2: Node) -> Any:
 @aten_op("einsum")
 def einsum(call: Call, equation: str, tensors: tuple[Node, ...]) -> Any:
     return call.make("einsum", *tensors, equation=equation)
+
+
+@aten_op("dot", "vdot")
+def dot(call: Call, self: Node, tensor: Node = None, other: Node = None) -> Any:  # type: ignore[assignment]
+    return call.make("matmul", self, tensor if other is None else other)
+
+
+@aten_op("bilinear")
+def bilinear(call: Call, input1: Node, input2: Node, weight: Node, bias: Node | None) -> Any:
+    rows = "abcdefgh"[: call.rank(input1) - 1]
+    equation = f"{rows}i,oij,{rows}j->{rows}o"
+    if bias is None:
+        return call.make("einsum", input1, weight, input2, equation=equation)
+    return call.make("add", call.part("product", "einsum", input1, weight, input2, equation=equation), bias)
+
+
+@aten_op("embedding_bag", "embedding_bag.padding_idx")
+def embedding_bag(
+    call: Call,
+    weight: Node,
+    indices: Node,
+    offsets: Node,
+    mode: int,
+    per_sample_weights: Node | None,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+    include_last_offset: bool,
+    padding_idx: int | None = None,
+) -> Any:
+    """Bags of one size, as a matrix of indices makes them."""
+    count, total = call.sizes(offsets)[0], call.sizes(indices)[0]
+    if not isinstance(offsets, Constant) or not isinstance(total, int) or not count:
+        raise Refused("bags of sizes that are not known are not supported")
+    if total % count or not np.array_equal(offsets.value, np.arange(count) * (total // count)):
+        raise Refused("bags of different sizes are not supported")
+    if padding_idx not in (None, -1) or scale_grad_by_freq or sparse or include_last_offset:
+        raise Refused("padding_idx, scale_grad_by_freq, sparse and include_last_offset are not supported")
+    shape = (count, total // count)
+    rows = call.part("rows", "embedding", call.part("bags", "reshape", indices, shape=shape), weight)
+    if per_sample_weights is not None:
+        factors = call.part("factors", "reshape", per_sample_weights, shape=(*shape, 1))
+        rows = call.part("weighted", "multiply", rows, factors)
+    return call.make(("reduce_sum", "reduce_mean", "reduce_max")[mode], rows, axes=(1,))
 
 
 @aten_op("embedding")

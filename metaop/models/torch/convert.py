@@ -23,13 +23,16 @@ from metaop.models.torch import (
     contraction,
     convolution,
     elementwise,
+    indexing,
     loss,
     movement,
     normalization,
     recurrent,
     reduction,
+    resizing,
 )
-from metaop.models.torch.table import TABLE, Call, Refused, numpy_dtype
+from metaop.models.torch.decompose import apart, decomposable, origin, origins
+from metaop.models.torch.table import TABLE, Call, Refused, label, numpy_array, numpy_dtype
 
 __all__ = ["FAMILIES", "Converter", "convert"]
 
@@ -39,11 +42,13 @@ FAMILIES = (
     contraction,
     convolution,
     elementwise,
+    indexing,
     loss,
     movement,
     normalization,
     recurrent,
     reduction,
+    resizing,
 )
 
 #: larger constants are not computed while a program is read
@@ -52,19 +57,38 @@ FOLD_BYTES = 1 << 26
 
 def convert(program: ExportedProgram, name: str) -> Model:
     """The program as a graph, or one error that lists all that cannot be expressed."""
-    return Converter(program, name).model()
+    known, tried, reasons = origins(program), set[Any](), dict[str, str]()
+    refusal = None
+    while True:
+        converter = Converter(program, name, known, reasons)
+        try:
+            return converter.model()
+        except ModelError as error:
+            if refusal is not None and not error.unsupported:
+                raise refusal from None  # parts that are no graph at all tell a user less than the whole does
+            refusal = error
+            table = {op: how for op, how in decomposable(converter.refused).items() if op not in tried}
+            finer = apart(program, table) if converter.refused and table else None
+            if finer is None:
+                raise
+            program, tried = finer, tried.union(table)
+            reasons.update({e["op"]: e["why"] for e in converter.unsupported if e["op"] in TABLE})
 
 
 class Converter:
     """The state of one conversion."""
 
-    def __init__(self, program: ExportedProgram, name: str) -> None:
+    def __init__(self, program: ExportedProgram, name: str, known: dict[str, str], reasons: dict[str, str]) -> None:
         self.program = program
         self.name = name
         self.names: set[str] = set()
         self.nodes: dict[torch.fx.Node, Any] = {}
         self.broken: set[torch.fx.Node] = set()
         self.unsupported: list[dict[str, Any]] = []
+        #: the operators of these
+        self.refused: set[Any] = set()
+        #: the operators of the program as it was first, and why their own mappings refused some
+        self._origins, self._reasons = known, reasons
         self._folded: dict[torch.fx.Node, Any] = {}
         self._symbols: dict[sympy.Symbol, Node] = {}
         self._sizes: dict[Any, Node] = {}
@@ -202,10 +226,10 @@ class Converter:
 
     def _stored(self, kind: Any, tensor: torch.Tensor, name: str) -> Node:
         try:
-            numpy_dtype(tensor.dtype)
+            array = numpy_array(tensor)
         except Refused as why:
             raise ModelError(f"{name!r}: {why}") from None
-        return kind(tensor.detach().cpu().numpy(), name=self.unique(name))
+        return kind(array, name=self.unique(name))
 
     # -- one operator -------------------------------------------------------------------------------------------------
 
@@ -228,12 +252,19 @@ class Converter:
             why = " ".join(str(error).split())
             if not isinstance(error, Refused | MetaopError):
                 why = f"its arguments are not supported ({type(error).__name__}: {why})"
-            self.unsupported.append({"name": name, "op": _label(node.target), "domain": "aten", "opset": 0, "why": why})
+            if whole := origin(node, self._origins):
+                own = f", where {self._reasons[whole]}" if whole in self._reasons else ""
+                why = f"{why} (it is a part of aten.{whole}{own})"
+            self.refused.add(node.target)
+            self.unsupported.append({"name": name, "op": label(node.target), "domain": "aten", "opset": 0, "why": why})
 
     def _mapped(self, node: torch.fx.Node, name: str) -> Any:
         target = node.target
-        entry = TABLE.get(_label(target))
+        entry = TABLE.get(label(target))
         if entry is None:
+            results = node.meta["val"] if isinstance(node.meta["val"], list | tuple) else [node.meta["val"]]
+            if any(isinstance(r, torch.Tensor) and r.is_complex() for r in results):
+                raise Refused("complex numbers are not supported")
             raise Refused("no meta operator expresses it")
         values: dict[Node, Any] = {}
         given: dict[str, Any] = {}
@@ -350,7 +381,7 @@ class _Names:
     def of(self, node: torch.fx.Node) -> str:
         """The module's path, and the operator's name where the module may have several."""
         path, single = self.owners[node]
-        own = _label(node.target).split(".")[0].strip("_")
+        own = label(node.target).split(".")[0].strip("_")
         if single and own in _MAIN:
             return path
         return f"{path}.{own}" if path else own
@@ -361,15 +392,6 @@ _MAIN = {name.split(".")[0].strip("_") for name in TABLE} - {
     *("view", "reshape", "unsafe_view", "permute", "transpose", "t", "expand", "slice", "select", "clone", "to_copy"),
     *("unsqueeze", "squeeze", "contiguous", "mul", "add", "div", "sub"),
 }
-
-
-def _label(target: Any) -> str:
-    """``add.Tensor`` for the ATen operator, with its library before it where that is another."""
-    if not isinstance(target, torch._ops.OpOverload):
-        return getattr(target, "__name__", str(target))
-    name = target._schema.name.removeprefix("aten::")
-    overload = target._overloadname
-    return name if overload == "default" else f"{name}.{overload}"
 
 
 #: where tensors lie and how, which is no part of what they mean; gradients do not hold memory formats either

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+import torch
 
 from metaop.graph.nodes import Node
 from metaop.models.torch.table import Call, Refused, aten_op
@@ -99,22 +103,26 @@ def conv_transpose(
 
 
 def _max_pool(count: int) -> None:
-    names = [f"max_pool{count}d"] + ([f"max_pool{count}d_with_indices"] if count > 1 else [])
-
-    @aten_op(*names)
+    @aten_op(f"max_pool{count}d", f"max_pool{count}d_with_indices")
     def mapping(
         call: Call, self: Node, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
     ) -> Any:
         _spatial(call, self, count)
-        return call.make(
-            f"max_pool{count}d",
-            self,
-            kernel_shape=_each(kernel_size, count),
-            strides=_each(stride or kernel_size, count),
-            pads=_each(padding, count) * 2,
-            dilations=_each(dilation, count),
-            ceil_mode=ceil_mode,
-        )
+        attrs: dict[str, Any] = {
+            "kernel_shape": _each(kernel_size, count),
+            "strides": _each(stride or kernel_size, count),
+            "pads": _each(padding, count) * 2,
+            "dilations": _each(dilation, count),
+            "ceil_mode": ceil_mode,
+        }
+        pooled = call.make(f"max_pool{count}d", self, **attrs)
+        plane = call.sizes(self)[2:]
+        if not isinstance(call.result, list | tuple) or not all(isinstance(s, int) for s in plane):
+            return pooled
+        # PyTorch counts positions within a plane; these are for whom they serve, else nobody computes them.
+        _, places = call.part("positions", "max_pool_with_indices", self, **attrs)
+        size = call.value(np.array(math.prod(plane), np.int64), "plane")
+        return pooled, call.part("indices", "mod", places, size)
 
 
 def _average_pool(count: int) -> None:
@@ -144,14 +152,35 @@ def _adaptive(count: int, aten: str, whole: str, windows: str) -> None:
     @aten_op(aten)
     def mapping(call: Call, self: Node, output_size: Any) -> Any:
         _spatial(call, self, count)
-        wanted = _each(output_size, count)
+        wanted = (call.result if isinstance(call.result, torch.Tensor) else call.result[0]).shape[2:]
         if set(wanted) == {1}:
             return call.make(whole, self)
         sizes = call.sizes(self)[2:]
-        if not all(isinstance(s, int) and s % w == 0 for s, w in zip(sizes, wanted, strict=True)):
-            raise Refused(f"windows of different sizes ({list(sizes)} into {list(wanted)}) are not supported")
+        if not all(isinstance(s, int) for s in sizes):
+            raise Refused("sizes that are not known are not supported")
+        if any(s % w for s, w in zip(sizes, wanted, strict=True)):
+            return _uneven(call, self, sizes, wanted, windows.startswith("max"))
         kernel = tuple(s // w for s, w in zip(sizes, wanted, strict=True))
         return call.make(windows, self, kernel_shape=kernel, strides=kernel)
+
+
+def _uneven(call: Call, x: Node, sizes: Sequence[int], wanted: Sequence[int], largest: bool) -> Any:
+    """Windows of different sizes, along one axis after the other; a short one has its last element twice."""
+    for i, (old, new) in enumerate(zip(sizes, wanted, strict=True)):
+        starts = [j * old // new for j in range(new)]
+        ends = [-(-(j + 1) * old // new) for j in range(new)]
+        width = max(e - s for s, e in zip(starts, ends, strict=True))
+        at = np.array([[min(s + k, e - 1) for k in range(width)] for s, e in zip(starts, ends, strict=True)])
+        within = np.array([[s + k < e for k in range(width)] for s, e in zip(starts, ends, strict=True)])
+        read = call.part(f"windows_{i}", "gather", x, call.value(at.astype(np.int64), f"positions_{i}"), axis=2 + i)
+        if largest:
+            x = call.part(f"largest_{i}", "reduce_max", read, axes=(3 + i,))
+            continue
+        shares = within / within.sum(axis=1, keepdims=True)
+        weights = shares.reshape(new, width, *[1] * (len(sizes) - 1 - i)).astype(call.dtype)
+        weighted = call.part(f"weighted_{i}", "multiply", read, call.value(weights, f"shares_{i}"))
+        x = call.part(f"mean_{i}", "reduce_sum", weighted, axes=(3 + i,))
+    return x
 
 
 for _count in (1, 2, 3):

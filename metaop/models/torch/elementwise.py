@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ renamed(
     floor="floor",
     ceil="ceil",
     round="round",
-    trunc="trunc",
     logical_not="logical_not",
     square="square",
 )
@@ -40,7 +40,6 @@ for _aten, _op in {
     "expm1": "expm1",
     "log": "log",
     "log1p": "log1p",
-    "log2": "log2",
     "sin": "sin",
     "cos": "cos",
     "tan": "tan",
@@ -49,9 +48,39 @@ for _aten, _op in {
     "atan": "atan",
     "sinh": "sinh",
     "cosh": "cosh",
+    "asinh": "asinh",
+    "acosh": "acosh",
+    "atanh": "atanh",
     "erf": "erf",
 }.items():
     _floating(_aten, _op)
+
+
+@aten_op("log2")
+def log2(call: Call, self: Node) -> Any:
+    natural = call.part("natural", "log", call.cast(self, call.dtype))
+    return call.make("div", natural, call.cast(math.log(2), call.dtype, "base"))
+
+
+@aten_op("log10")
+def log10(call: Call, self: Node) -> Any:
+    natural = call.part("natural", "log", call.cast(self, call.dtype))
+    return call.make("div", natural, call.cast(math.log(10), call.dtype, "base"))
+
+
+@aten_op("exp2")
+def exp2(call: Call, self: Node) -> Any:
+    return call.make("pow", call.cast(2.0, call.dtype, "base"), call.cast(self, call.dtype))
+
+
+@aten_op("trunc")
+def trunc(call: Call, self: Node) -> Any:
+    return _towards_zero(call, self) if call.dtype.kind == "f" else self
+
+
+def _towards_zero(call: Call, x: Node) -> Any:
+    below = call.part("below", "less", x, call.cast(0.0, call.dtype, "zero"))
+    return call.make("where", below, call.part("up", "ceil", x), call.part("down", "floor", x))
 
 
 # -- two tensors, or a tensor and a number -----------------------------------------------------------------------------
@@ -95,9 +124,62 @@ def div(call: Call, self: Node, other: Any) -> Any:
 def div_mode(call: Call, self: Node, other: Any, rounding_mode: str | None) -> Any:
     if rounding_mode is None:
         return call.make("div", *_pair(call, self, other))
-    if rounding_mode == "trunc" and call.dtype.kind in "iu":
-        return call.make("trunc_div", *_pair(call, self, other))
-    raise Refused(f"rounding_mode={rounding_mode!r} for {call.dtype.name} is not supported")
+    x, y = _pair(call, self, other)
+    whole = call.dtype.kind in "iu"
+    if rounding_mode == "trunc":
+        return call.make("trunc_div", x, y) if whole else _towards_zero(call, call.part("quotient", "div", x, y))
+    # What is left has the sign of the divisor, so that the rest is divided without one.
+    left = call.part("left", "mod", x, y)
+    rest = call.part("rest", "subtract", x, left)
+    if whole:
+        return call.make("trunc_div", rest, y)
+    quotient = call.part("rounded", "round", call.part("quotient", "div", rest, y))
+    zero = call.part("zero", "equal", y, call.cast(0.0, call.dtype, "nothing"))
+    return call.make("where", zero, call.part("infinite", "div", x, y), quotient)
+
+
+@aten_op("floor_divide", "floor_divide.Scalar")
+def floor_divide(call: Call, self: Node, other: Any) -> Any:
+    return div_mode(call, self, other, "floor")
+
+
+@aten_op("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
+def remainder(call: Call, self: Any, other: Any) -> Any:
+    return call.make("mod", *_pair(call, self, other))
+
+
+@aten_op("fmod.Tensor", "fmod.Scalar")
+def fmod(call: Call, self: Node, other: Any) -> Any:
+    return call.make("mod", *_pair(call, self, other), fmod=True)
+
+
+@aten_op("hypot")
+def hypot(call: Call, self: Node, other: Node) -> Any:
+    """By the larger leg, so that no square overflows."""
+    x, y = (call.part(f"leg_{i}", "abs", x) for i, x in enumerate(_pair(call, self, other)))
+    large, small = call.part("large", "maximum", x, y), call.part("small", "minimum", x, y)
+    zero = call.cast(0.0, call.dtype, "zero")
+    some = call.part("some", "greater", large, zero)
+    divisor = call.part("divisor", "where", some, large, call.cast(1.0, call.dtype, "one"))
+    square = call.part("square", "square", call.part("ratio", "div", small, divisor))
+    root = call.part("root", "sqrt", call.part("sum", "add", square, call.cast(1.0, call.dtype, "unit")))
+    return call.make("multiply", large, root)
+
+
+@aten_op("atan2")
+def atan2(call: Call, self: Node, other: Node) -> Any:
+    """The angle of each point, by that of the half plane where the tangent is known; on the axis it is a right one."""
+    y, x = _pair(call, self, other)
+    zero, pi = call.cast(0.0, call.dtype, "zero"), call.cast(math.pi, call.dtype, "pi")
+    angle = call.part("angle", "atan", call.part("tangent", "div", y, x))
+    below = call.part("below", "less", y, zero)
+    turned = call.part("turn", "where", below, call.part("back", "negative", pi), pi)
+    left = call.part("left", "less", x, zero)
+    angle = call.part("whole", "where", left, call.part("turned", "add", angle, turned), angle)
+    origin = call.part(
+        "is_origin", "logical_and", call.part("y_0", "equal", y, zero), call.part("x_0", "equal", x, zero)
+    )
+    return call.make("where", origin, zero, angle)
 
 
 @aten_op("maximum")
@@ -159,6 +241,20 @@ def bitwise_or(call: Call, self: Node, other: Any) -> Any:
     return call.make("logical_or" if call.dtype == np.bool_ else "bitwise_or", *_pair(call, self, other))
 
 
+@aten_op("bitwise_xor.Tensor", "bitwise_xor.Scalar", "__xor__.Tensor", "__xor__.Scalar")
+def bitwise_xor(call: Call, self: Node, other: Any) -> Any:
+    return call.make("logical_xor" if call.dtype == np.bool_ else "bitwise_xor", *_pair(call, self, other))
+
+
+@aten_op(*(f"{name}.{kind}" for name in ("__lshift__", "bitwise_left_shift") for kind in ("Tensor", "Scalar")))
+@aten_op("bitwise_left_shift.Tensor_Scalar")
+def left_shift(call: Call, self: Node, other: Any) -> Any:
+    """Times a power of two: shifts proper are for numbers without a sign."""
+    if isinstance(other, int):
+        return call.make("multiply", self, call.cast(1 << other, call.dtype, "factor"))
+    raise Refused("shifts by numbers that are computed are not supported")
+
+
 @aten_op("bitwise_not")
 def bitwise_not(call: Call, self: Node) -> Any:
     return call.make("logical_not" if call.dtype == np.bool_ else "bitwise_not", self)
@@ -188,6 +284,15 @@ def clamp(call: Call, self: Node, min: Any, max: Any) -> Any:
     )
 
 
+@aten_op("clamp.Tensor", "clamp_min.Tensor", "clamp_max.Tensor")
+def clamp_tensor(call: Call, self: Node, min: Node | None = None, max: Node | None = None) -> Any:
+    x = call.cast(self, call.dtype)
+    if min is not None:
+        low = call.cast(min, call.dtype, "min")
+        x = call.make("maximum", x, low) if max is None else call.part("raised", "maximum", x, low)
+    return x if max is None else call.make("minimum", x, call.cast(max, call.dtype, "max"))
+
+
 @aten_op("clamp_min")
 def clamp_min(call: Call, self: Node, min: Any) -> Any:
     return call.make("clip", call.cast(self, call.dtype), min=float(min))
@@ -196,6 +301,11 @@ def clamp_min(call: Call, self: Node, min: Any) -> Any:
 @aten_op("clamp_max")
 def clamp_max(call: Call, self: Node, max: Any) -> Any:
     return call.make("clip", call.cast(self, call.dtype), max=float(max))
+
+
+@aten_op("isinf")
+def isinf(call: Call, self: Node) -> Any:
+    return call.make("is_inf", self)
 
 
 @aten_op("isnan")

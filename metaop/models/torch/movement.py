@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from metaop.graph.nodes import Node
 from metaop.models.torch.table import Call, Refused, aten_op
@@ -19,10 +18,10 @@ from metaop.models.torch.table import Call, Refused, aten_op
 )
 def reshape(call: Call, self: Node) -> Any:
     """Where PyTorch knows the result's shape, it does not matter how the operator says it."""
-    return call.make("reshape", self, shape=_inferable(call, call.shape))
+    return call.make("reshape", self, shape=inferable(call, call.shape))
 
 
-def _inferable(call: Call, sizes: Any) -> Any:
+def inferable(call: Call, sizes: Any) -> Any:
     """Sizes for ``reshape``, which infers one that is open by itself."""
     unknown = [i for i, s in enumerate(sizes) if not isinstance(s, int)]
     if len(unknown) == 1 and 0 not in [s for s in sizes if isinstance(s, int)]:
@@ -68,27 +67,29 @@ def squeeze(call: Call, self: Node, dim: Any = None) -> Any:
 
 @aten_op("expand", "expand_copy", told=("size", "implicit"))
 def expand(call: Call, self: Node) -> Any:
-    return _expanded(call, self, call.shape)
+    return broadcast(call, self, call.shape)
 
 
 @aten_op("broadcast_tensors")
 def broadcast_tensors(call: Call, tensors: tuple[Node, ...]) -> Any:
-    return tuple(_expanded(call, x, made.shape) for x, made in zip(tensors, call.result, strict=True))
+    return tuple(broadcast(call, x, made.shape) for x, made in zip(tensors, call.result, strict=True))
 
 
-def _expanded(call: Call, x: Node, shape: Any) -> Any:
-    sizes, wanted = call.sizes(x), list(shape)
+def broadcast(call: Call, x: Node, shape: Any, part: str | None = None, sizes: Any = None) -> Node:
+    """``x`` in a larger shape; ``sizes`` are its own, where it is no argument of the operator."""
+    sizes, wanted = call.sizes(x) if sizes is None else sizes, list(shape)
     first = len(wanted) - len(sizes)
-    if not first and all(_same(a, b) for a, b in zip(sizes, wanted, strict=True)):
+    if not first and all(same_size(a, b) for a, b in zip(sizes, wanted, strict=True)):
         return x
     for i, size in enumerate(sizes):
         # Its own size stays, whatever it will be: 1 asks for just that.
         if not isinstance(size, int):
             wanted[first + i] = 1
-    return call.make("expand", x, shape=call.shape_attribute(wanted))
+    target = call.shape_attribute(wanted)
+    return call.make("expand", x, shape=target) if part is None else call.part(part, "expand", x, shape=target)
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_size(a: Any, b: Any) -> bool:
     """Whether two sizes are known to be one, without making PyTorch assume it."""
     if isinstance(a, int) or isinstance(b, int):
         return isinstance(a, int) and isinstance(b, int) and a == b
@@ -101,10 +102,10 @@ def repeat(call: Call, self: Node, repeats: Any) -> Any:
     first = len(repeats) - len(sizes)
     own = (1,) * first + sizes
     # Each axis becomes a pair of axes: the copies, then the tensor's own.
-    apart = call.part("apart", "reshape", self, shape=_inferable(call, [s for n in own for s in (1, n)]))
+    apart = call.part("apart", "reshape", self, shape=inferable(call, [s for n in own for s in (1, n)]))
     copies = [s for r, n in zip(repeats, own, strict=True) for s in (r, n if isinstance(n, int) else 1)]
     apart = call.part("copies", "expand", apart, shape=call.shape_attribute(copies))
-    return call.make("reshape", apart, shape=_inferable(call, call.shape))
+    return call.make("reshape", apart, shape=inferable(call, call.shape))
 
 
 # -- joining and splitting ---------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def slice_(call: Call, self: Node, dim: int, start: Any, end: Any, step: Any) ->
         isinstance(start, int)
         and start == 0
         and step == 1
-        and (whole or _same(call.shape[axis], call.sizes(self)[axis]))
+        and (whole or same_size(call.shape[axis], call.sizes(self)[axis]))
     ):
         return self
     attrs: dict[str, Any] = {"axes": (axis,), "steps": (step,)}
@@ -178,29 +179,6 @@ def select(call: Call, self: Node, dim: int, index: int) -> Any:
     end = index + 1 if index != -1 else 2**31
     one = call.part("one", "slice", self, starts=(index,), ends=(end,), axes=(axis,))
     return call.make("squeeze", one, axes=(axis,))
-
-
-@aten_op("index_select")
-def index_select(call: Call, self: Node, dim: int, index: Node) -> Any:
-    return call.make("gather", self, index, axis=dim)
-
-
-@aten_op("index.Tensor")
-def index_tensor(call: Call, self: Node, indices: tuple[Any, ...]) -> Any:
-    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    if len(given) != 1 or call.dtype_of(given[0][1]).kind not in "iu":
-        raise Refused("only one index, of integers, is supported")
-    (axis, index), *_ = given
-    return call.make("gather", self, call.cast(index, np.dtype("int64"), "index"), axis=axis)
-
-
-@aten_op("gather")
-def gather(call: Call, self: Node, dim: int, index: Node) -> Any:
-    own, asked = call.sizes(self), call.sizes(index)
-    axis = call.axis(dim, len(own))
-    if any(i != axis and not _same(a, b) for i, (a, b) in enumerate(zip(own, asked, strict=True))):
-        raise Refused("an index that is smaller than the tensor along other axes is not supported")
-    return call.make("gather_elements", self, index, axis=axis)
 
 
 @aten_op("flip")
@@ -237,7 +215,7 @@ def tril(call: Call, self: Node, diagonal: int) -> Any:
     return call.make("trilu", self, upper=False, k=diagonal)
 
 
-# -- padding and resizing ----------------------------------------------------------------------------------------------
+# -- padding ----------------------------------------------------------------------------------------------
 
 
 def _padding(call: Call, x: Node, pad: Any, mode: str, value: float = 0.0) -> Any:
@@ -278,46 +256,13 @@ def replication_pad(call: Call, self: Node, padding: Any) -> Any:
     return _padding(call, self, padding, "edge")
 
 
-@aten_op(
-    *(f"upsample_nearest{n}d" for n in (1, 2, 3)),
-    *(f"upsample_nearest{n}d.vec" for n in (1, 2, 3)),
-    *(f"_upsample_nearest_exact{n}d" for n in (1, 2, 3)),
-    *(f"_upsample_nearest_exact{n}d.vec" for n in (1, 2, 3)),
-)
-def upsample_nearest(
-    call: Call,
-    self: Node = None,  # type: ignore[assignment]
-    input: Node = None,  # type: ignore[assignment]
-    output_size: Any = None,
-    scale_factors: Any = None,
-    scales: Any = None,
-    scales_h: Any = None,
-    scales_w: Any = None,
-    scales_d: Any = None,
-) -> Any:
-    """Each element repeated, for factors that are whole numbers; PyTorch has then no other choice either."""
-    x = self if self is not None else input
-    before, after = call.sizes(x)[2:], call.shape[2:]
-    given = [s for s in (scales, scales_d, scales_h, scales_w, *(scale_factors or ())) if s is not None]
-    if any(
-        not isinstance(a, int) or not isinstance(b, int) or b % a for a, b in zip(before, after, strict=True)
-    ) or any(s != int(s) for s in given):
-        raise Refused(f"from {list(before)} to {list(after)}: only whole factors are supported")
-    batch, channels = call.sizes(x)[:2]
-    apart = [s for a in before for s in (a, 1)]
-    copies = [s for a, b in zip(before, after, strict=True) for s in (a, b // a)]
-    y = call.part("apart", "reshape", x, shape=_inferable(call, [batch, channels, *apart]))
-    y = call.part("copies", "expand", y, shape=(1, 1, *copies))
-    return call.make("reshape", y, shape=_inferable(call, call.shape))
-
-
 @aten_op("pixel_shuffle")
 def pixel_shuffle(call: Call, self: Node, upscale_factor: int) -> Any:
     batch, channels, height, width = call.sizes(self)
     f = upscale_factor
-    y = call.part("apart", "reshape", self, shape=_inferable(call, [batch, channels // (f * f), f, f, height, width]))
+    y = call.part("apart", "reshape", self, shape=inferable(call, [batch, channels // (f * f), f, f, height, width]))
     y = call.part("turned", "transpose", y, perm=(0, 1, 4, 2, 5, 3))
-    return call.make("reshape", y, shape=_inferable(call, call.shape))
+    return call.make("reshape", y, shape=inferable(call, call.shape))
 
 
 # -- constants; those that depend on nothing at all are computed by PyTorch while the program is read ------------------
@@ -331,7 +276,9 @@ def _filled(call: Call, value: Any) -> Any:
 
 
 @aten_op("zeros", "zeros_like", "new_zeros", told=("size", "self"))
+@aten_op("empty.memory_format", "empty_like", "new_empty", told=("size", "self"))
 def zeros(call: Call) -> Any:
+    """Also where the values are yet to come."""
     return _filled(call, 0)
 
 
@@ -350,11 +297,15 @@ def scalar_tensor(call: Call, s: Any) -> Any:
     return call.cast(s, call.dtype, "value")
 
 
-@aten_op("arange", "arange.start", "arange.start_step")
-def arange(call: Call, end: Any, start: Any = 0, step: Any = 1) -> Any:
+@aten_op("arange", "arange.start", "arange.start_step", told=("end",))
+def arange(call: Call, start: Any = 0, step: Any = 1) -> Any:
     """Ones summed up: with a length that is not known no table can be written down."""
-    if start != 0 or step != 1 or not isinstance(end, torch.SymInt):
-        raise Refused("only from 0 by steps of 1")
+    if not isinstance(start, int | float) or not isinstance(step, int | float):
+        raise Refused("only where the first number and the step are known")
     one = call.value(np.ones((), call.dtype), "one")
     row = call.part("ones", "expand", one, shape=call.shape_attribute(call.shape))
-    return call.make("cumsum", row, axis=0, exclusive=True)
+    if (start, step) == (0, 1):
+        return call.make("cumsum", row, axis=0, exclusive=True)
+    row = call.part("count", "cumsum", row, axis=0, exclusive=True)
+    row = call.part("steps", "multiply", row, call.value(np.asarray(step, call.dtype), "step"))
+    return call.make("add", row, call.value(np.asarray(start, call.dtype), "start"))

@@ -9,7 +9,7 @@ from metaop.graph.nodes import Node
 from metaop.models.torch.table import Call, Refused, aten_op
 
 #: for each gate of the meta operator, where PyTorch has it: i o f c from i f g o, and z r h from r z n
-_GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
+_GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
 
 
 def _recurrent(
@@ -24,6 +24,7 @@ def _recurrent(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    **own_attrs: Any,
 ) -> Any:
     directions = 2 if bidirectional else 1
     each = 4 if has_biases else 2
@@ -43,9 +44,7 @@ def _recurrent(
             state if num_layers == 1 else call.part(f"{tag}/initial_{i}", "slice", state, **span)
             for i, state in enumerate(states)
         ]
-        attrs: dict[str, Any] = {"direction": "bidirectional" if bidirectional else "forward"}
-        if op == "gru":
-            attrs["linear_before_reset"] = True
+        attrs: dict[str, Any] = {**own_attrs, "direction": "bidirectional" if bidirectional else "forward"}
         y, *found = call.part(tag, op, x, *weights, *initial, **attrs)
         last.append(found)
         # From [T, D, N, H] to [T, N, D * H].
@@ -78,6 +77,9 @@ def _weights(call: Call, op: str, tag: str, directions: list[Sequence[Node]]) ->
     tensors = []
     for d, own in enumerate(directions):
         for i, tensor in enumerate(own):
+            if len(gates) == 1:
+                tensors.append(tensor)
+                continue
             parts = call.part(f"{tag}/parts_{d}{i}", "split", tensor, axis=0, num_outputs=len(gates))
             tensors.append(call.part(f"{tag}/gates_{d}{i}", "concat", *[parts[g] for g in gates], axis=0))
     each = len(tensors) // len(directions)
@@ -123,5 +125,50 @@ def gru(
     batch_first: bool,
 ) -> Any:
     return _recurrent(
-        call, "gru", input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+        call,
+        "gru",
+        input,
+        [hx],
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+        linear_before_reset=True,
     )
+
+
+def _plain(activation: str) -> None:
+    @aten_op(f"rnn_{activation}.input")
+    def mapping(
+        call: Call,
+        input: Node,
+        hx: Node,
+        params: Sequence[Node],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
+        return _recurrent(
+            call,
+            "rnn",
+            input,
+            [hx],
+            params,
+            has_biases,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
+            activation=activation,
+        )
+
+
+_plain("tanh")
+_plain("relu")

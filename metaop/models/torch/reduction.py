@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from metaop.graph.nodes import Node
 from metaop.models.torch.table import Call, Refused, aten_op
@@ -63,16 +66,15 @@ def _variance(call: Call, x: Node, dim: Any, correction: float | None, keepdim: 
     sizes = call.sizes(x)
     count = 1
     for axis in axes:
-        if not isinstance(sizes[axis], int):
-            raise Refused("the number of elements must not depend on the batch")
-        count *= sizes[axis]
-    degrees = count - (1 if correction is None else correction)
-    if degrees <= 0:
+        count = count * sizes[axis]
+    correction = 1 if correction is None else correction
+    degrees = count - (int(correction) if correction == int(correction) else correction)
+    if isinstance(count, int) and degrees <= 0:
         raise Refused(f"there are not enough elements ({count}) for a correction of {correction}")
     mean = call.part("mean", "reduce_mean", x, axes=axes, keepdims=True)
     square = call.part("square", "square", call.part("centred", "subtract", x, mean))
     total = call.part("sum", "reduce_sum", square, axes=axes, keepdims=keepdim)
-    return "div", (total, call.cast(float(degrees), call.dtype, "degrees"))
+    return "div", (total, call.cast(degrees, call.dtype, "degrees"))
 
 
 @aten_op("var.correction")
@@ -97,6 +99,56 @@ def std_unbiased(call: Call, self: Node, unbiased: bool, dim: Any = None, keepdi
     return std(call, self, dim, int(unbiased), keepdim)
 
 
+@aten_op("linalg_vector_norm")
+def vector_norm(call: Call, self: Node, ord: float, dim: Any, keepdim: bool) -> Any:
+    x, how = call.cast(self, call.dtype), {"axes": _axes(call, self, dim), "keepdims": keepdim}
+    if ord in (1, 2):
+        return call.make(f"reduce_l{ord:.0f}", x, **how)
+    size = call.part("size", "abs", x)
+    if math.isinf(ord):
+        return call.make("reduce_max" if ord > 0 else "reduce_min", size, **how)
+    if ord == 0:
+        some = call.part("some", "not_equal", x, call.cast(0.0, call.dtype, "zero"))
+        return call.make("reduce_sum", call.cast(some, call.dtype, "ones"), **how)
+    total = call.part("total", "reduce_sum", call.part("powers", "pow", size, call.cast(ord, call.dtype, "ord")), **how)
+    return call.make("pow", total, call.cast(1 / ord, call.dtype, "root"))
+
+
+def _truth(aten: str, op: str) -> None:
+    @aten_op(aten, f"{aten}.dim", f"{aten}.dims")
+    def mapping(call: Call, self: Node, dim: Any = None, keepdim: bool = False) -> Any:
+        """The number of true (or false) elements decides, which is right of none at all too."""
+        true = call.cast(self, np.dtype(bool), "true")
+        asked = call.part("false", "logical_not", true) if op == "equal" else true
+        counted = call.cast(asked, np.dtype("int32"), "counted")
+        total = call.part("total", "reduce_sum", counted, axes=_axes(call, self, dim), keepdims=keepdim)
+        made = call.make(op, total, call.value(np.zeros((), np.int32), "none"))
+        return call.cast(made, call.dtype, "as")
+
+
+_truth("any", "greater")
+_truth("all", "equal")
+
+
+@aten_op("cumprod")
+def cumprod(call: Call, self: Node, dim: int) -> Any:
+    return call.make("cumprod", call.cast(self, call.dtype), axis=dim)
+
+
 @aten_op("cumsum")
 def cumsum(call: Call, self: Node, dim: int) -> Any:
     return call.make("cumsum", call.cast(self, call.dtype), axis=dim)
+
+
+@aten_op("_cdist_forward")
+def cdist(call: Call, x1: Node, x2: Node, p: float, compute_mode: Any) -> Any:
+    """Differences of all pairs, which is PyTorch's meaning; for many rows it may take a product of matrices instead."""
+    difference = call.part(
+        "differences",
+        "subtract",
+        call.part("rows", "unsqueeze", x1, axes=(-2,)),
+        call.part("columns", "unsqueeze", x2, axes=(-3,)),
+    )
+    if p not in (1, 2):
+        raise Refused(f"p={p} is not supported")
+    return call.make(f"reduce_l{p:.0f}", difference, axes=(-1,))

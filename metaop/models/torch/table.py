@@ -30,7 +30,7 @@ from metaop.types import as_dtype
 if TYPE_CHECKING:
     from metaop.models.torch.convert import Converter
 
-__all__ = ["TABLE", "Call", "Mapping", "Refused", "aten_op", "numpy_dtype", "renamed"]
+__all__ = ["TABLE", "Call", "Mapping", "Refused", "aten_op", "label", "numpy_array", "numpy_dtype", "renamed"]
 
 Mapping = Callable[..., Any]
 
@@ -85,6 +85,21 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype:
         return as_dtype(str(dtype).removeprefix("torch."))
     except DtypeError:
         raise Refused(f"tensors of {dtype} are not supported") from None
+
+
+def numpy_array(tensor: torch.Tensor) -> np.ndarray:
+    """The tensor's values; NumPy has bfloat16 from a package of its own."""
+    tensor, dtype = tensor.detach().cpu(), numpy_dtype(tensor.dtype)
+    return tensor.view(torch.int16).numpy().view(dtype) if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def label(target: Any) -> str:
+    """``add.Tensor`` for the ATen operator, with its library before it where that is another."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return getattr(target, "__name__", str(target))
+    name = target._schema.name.removeprefix("aten::")
+    overload = target._overloadname
+    return name if overload == "default" else f"{name}.{overload}"
 
 
 class Call:

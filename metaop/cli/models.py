@@ -9,11 +9,13 @@ from typing import Any, get_args
 
 import click
 import numpy as np
+from rich.console import Console
 
 import metaop as mo
 from metaop.cli import matrix
 from metaop.debug.comparison import Judge, Method
 from metaop.debug.cradle import open_feeds
+from metaop.debug.render import rich_table
 from metaop.errors import FeedError, UsageError
 from metaop.models.files import KINDS, open_model, random_feeds, read_feeds
 from metaop.models.model import Model
@@ -123,7 +125,7 @@ def localize(
         report = session.run(_computed(targets), given, frameworks=between, gradients=gradients, method=method, out=out)
         # Written before anything else can fail: the comparison is what took the time.
         write(report)
-        click.echo(report.table(limit=limit or None))
+        _show(report, limit or None)
         if report.consistent:
             return 0
         verdict = session.verify(report.suspects[0])
@@ -151,6 +153,19 @@ def _feeds(model: Model, feed: str | None, seed: int, shapes: tuple[str, ...]) -
         _no_shapes(shapes)
         return read_feeds(feed)
     return random_feeds(model.inputs, seed, dict(_shape(text) for text in shapes))
+
+
+def _show(report: mo.DebugReport, limit: int | None) -> None:
+    """In colour on a terminal; as plain text, whole names and all, anywhere else."""
+    console = Console()
+    if not console.is_terminal:
+        click.echo(report.table(limit=limit))
+        return
+    console.print(rich_table(report, limit))
+    if limit is not None and len(report.records) > limit:
+        console.print(f"... and {len(report.records) - limit} more")
+    for note in report.notes:
+        console.print(f"note: {note}", markup=False)
 
 
 def _no_shapes(shapes: tuple[str, ...]) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metaop.debug.compare import number
 from metaop.debug.records import DebugReport, Record
 from metaop.graph.nodes import Operator, Placeholder, Variable
 from metaop.graph.program import Program
 
-__all__ = ["graph_data", "headline", "text_table"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["graph_data", "headline", "rich_table", "text_table"]
 
 _COLUMNS = (
     "",
@@ -26,6 +29,20 @@ _COLUMNS = (
 )
 #: columns of words
 _WORDS = (0, 1, 2, 8)
+
+
+def rich_table(report: DebugReport, limit: int | None) -> Table:
+    """The report as a table for terminals; names may be as long as they are."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(headline(report)), title_justify="left", box=None, padding=(0, 1))
+    for i, name in enumerate(_COLUMNS):
+        table.add_column(name, justify="left" if i in _WORDS else "right", overflow="fold" if i == 1 else "ellipsis")
+    for record, cells in _rows(report, limit):
+        style = "bold red" if record.suspect else "yellow" if record.kind in ("tail", "convention") else None
+        table.add_row(*map(escape, cells), style=style)
+    return table
 
 
 def graph_data(program: Program) -> list[dict[str, Any]]:

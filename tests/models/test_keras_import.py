@@ -267,6 +267,7 @@ UNSUPPORTED = {
     ("tflite", "conv3d"): "MaxPool3D",
     ("tflite", "recurrent"): "SplitV of booleans",
     ("tflite", "cubic"): "ResizeBicubic",
+    ("tflite", "more_operations"): "BitwiseAnd",
     ("torch", "cubic"): "nothing beyond the border",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,9 +30,7 @@ def _inputs(command: Any) -> Any:
             "--shape", "shapes", multiple=True, help="Sizes of an input with open ones: x=1,3,224,224 (repeatable)."
         ),
         click.option("--seed", default=0, show_default=True, help="Seed of random inputs and of all else drawn."),
-        click.option(
-            "--feed", "feed", metavar="F.npz", help="Inputs by name, or a folder of such files."
-        ),
+        click.option("--feed", "feed", metavar="F.npz", help="Inputs by name, or a folder of such files."),
         click.option("--output", "outputs", multiple=True, help="Only this output or node (repeatable)."),
         click.argument("model", metavar="MODEL"),
     ):
@@ -122,7 +121,16 @@ def localize(
 
     options = {"threshold_output": threshold, "threshold_gradient": threshold, "judge": judge, "tails": tails}
     with mo.DebugSession(seed=seed, **options) as session:  # type: ignore[arg-type]
-        report = session.run(_computed(targets), given, frameworks=between, gradients=gradients, method=method, out=out)
+        computed = _computed(targets)
+        try:
+            report = session.run(computed, given, frameworks=between, gradients=gradients, method=method, out=out)
+        except KeyboardInterrupt:
+            with suppress(UsageError):  # which says that nothing is known yet
+                click.echo(session.report.table(limit=limit or None))
+            goes_on = (
+                "with --out DIR the same command goes on" if out is None else f"the same command goes on from {out}"
+            )
+            raise click.Abort(goes_on) from None
         # Written before anything else can fail: the comparison is what took the time.
         write(report)
         click.echo(report.table(limit=limit or None))

@@ -230,6 +230,8 @@ class Comparison:
         for record in self.records():
             if record.message is not None:
                 self.notes.append(" ".join(record.message.split()))
+        if self._journal.problem is not None:
+            self.notes.append(self._journal.problem)
         if self.stopped:
             done = len(self._findings)
             self.notes.append(f"the run was ended early, after {done} of {len(self.order)} nodes")

@@ -141,7 +141,7 @@ def lstm(steps: int = 6, width: int = 12, batch: int = 3, seed: int = 0) -> Netw
     h = mo.gather(b.weight("embedding", 50, width), words, axis=0, name="embedding.rows")
     w, r = b.weight("w", 1, 4 * width, width, fan=width), b.weight("r", 1, 4 * width, width, fan=2 * width)
     bias = mo.Variable(b.rng.standard_normal((1, 8 * width)).astype(np.float32) * np.float32(0.1), name="bias")
-    h = mo.lstm(h, w, r, bias, hidden_size=width, name="lstm")[0]
+    h = mo.lstm(h, w, r, bias, name="lstm")[0]
     h = mo.reshape(h, shape=(steps * batch, width), name="rows")
     logits = mo.add(mo.matmul(h, b.weight("tags.w", width, 5), name="tags"), b.vector("tags.b", 5), name="tags.bias")
     weights = mo.log_softmax(logits, axis=-1, name="log_softmax")

@@ -31,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         click.echo(f"metaop: {error.format_message()}", err=True)
         return 2
-    except click.Abort:
-        click.echo("metaop: interrupted", err=True)
+    except click.Abort as error:
+        click.echo("metaop: interrupted" + (f": {error}" if str(error) else ""), err=True)
         return 130
     except UserError as error:
         click.echo(f"metaop: {_one_line(error)}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -122,7 +123,16 @@ def localize(
 
     options = {"threshold_output": threshold, "threshold_gradient": threshold, "judge": judge, "tails": tails}
     with mo.DebugSession(seed=seed, **options) as session:  # type: ignore[arg-type]
-        report = session.run(_computed(targets), given, frameworks=between, gradients=gradients, method=method, out=out)
+        computed = _computed(targets)
+        try:
+            report = session.run(computed, given, frameworks=between, gradients=gradients, method=method, out=out)
+        except KeyboardInterrupt:
+            with suppress(UsageError):  # which says that nothing is known yet
+                click.echo(session.report.table(limit=limit or None))
+            goes_on = (
+                "with --out DIR the same command goes on" if out is None else f"the same command goes on from {out}"
+            )
+            raise click.Abort(goes_on) from None
         # Written before anything else can fail: the comparison is what took the time.
         write(report)
         _show(report, limit or None)

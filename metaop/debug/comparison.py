@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -115,12 +116,15 @@ class Comparison:
         """Where no operator is wrong by itself, some may be so together: on what they are given on B."""
         if any(r.suspect for r in self.records()) or all(f.kind == "same" for f in self._findings.values()):
             return
-        first, _, last, _ = self.verifier.ends()
-        beyond = self.verifier.differ(first, last)
-        if beyond <= _TOGETHER:
-            return
-        found = explain(self.verifier, [])
-        if not found or len(found.together) > _FEW:
+        with self._conventions_aside():
+            verifier = self._new_verifier()
+            first, _, last, _ = verifier.ends()
+            beyond = verifier.differ(first, last)
+            if beyond <= _TOGETHER:
+                return
+            found = explain(verifier, [])
+        # One operator that is as good as the other on what it is given is not wrong: the graph magnifies rounding.
+        if not 2 <= len(found.together) <= _FEW:
             self.notes.append(
                 f"the results differ by {number(beyond)} times what rounding explains, although no operator does by "
                 "itself: the graph may be very sensitive to rounding"
@@ -130,6 +134,17 @@ class Comparison:
             if node.name in found.together:
                 self._findings[node] = replace(self._findings[node], kind="fault", score=beyond)
         self.notes.append(f"no operator is wrong by itself, but these are together: {', '.join(found.together)}")
+
+    @contextmanager
+    def _conventions_aside(self) -> Iterator[None]:
+        """Meanwhile, nodes on which frameworks differ by convention stay on A: how far that goes says nothing."""
+        pinned = self.runs.pinned
+        kept = {n: (0, "a convention", "unsupported") for n, f in self._findings.items() if f.kind == "convention"}
+        self.runs.pinned = {**kept, **pinned}  # type: ignore[dict-item]
+        try:
+            yield
+        finally:
+            self.runs.pinned = pinned
 
     @property
     def sweeps(self) -> bool:
@@ -214,6 +229,8 @@ class Comparison:
         for record in self.records():
             if record.message is not None:
                 self.notes.append(" ".join(record.message.split()))
+        if self._journal.problem is not None:
+            self.notes.append(self._journal.problem)
         if self.stopped:
             done = len(self._findings)
             self.notes.append(f"the run was ended early, after {done} of {len(self.order)} nodes")
@@ -224,15 +241,18 @@ class Comparison:
     def verifier(self) -> Verifier:
         """What verifies nodes of this comparison; runs that it made are kept."""
         if self._verifier is None:
-            options = self.options
-            self._verifier = Verifier(
-                self.runs,
-                judge=options.judge,
-                thresholds=(options.threshold_output, options.threshold_gradient),
-                seed=options.seed,
-                tails=options.tails,
-            )
+            self._verifier = self._new_verifier()
         return self._verifier
+
+    def _new_verifier(self) -> Verifier:
+        options = self.options
+        return Verifier(
+            self.runs,
+            judge=options.judge,
+            thresholds=(options.threshold_output, options.threshold_gradient),
+            seed=options.seed,
+            tails=options.tails,
+        )
 
     def find(self, suspect: Record | Node | str) -> Operator:
         """The operator that is meant."""

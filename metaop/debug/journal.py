@@ -9,7 +9,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +37,8 @@ class Journal:
 
     def __init__(self, folder: Path | None = None, about: Mapping[str, Any] | None = None, name: str = "run") -> None:
         self.problem: str | None = None
-        self._findings: dict[str, dict[str, Any]] = {}
-        self._swaps: dict[str, dict[str, Any]] = {}
+        self._findings: dict[str, Finding] = {}
+        self._swaps: dict[str, Swap] = {}
         self._path: Path | None = None
         if folder is None:
             return
@@ -44,44 +47,54 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
-                self._read(header)
+                self._read(self._path, header)
             else:
-                self._path.write_text(json.dumps(header) + "\n", encoding="utf-8")
+                self._path.write_bytes(_line(header))
         except OSError as error:
             raise UsageError(f"out: {folder} cannot be written ({error.strerror or error})") from None
 
-    def _read(self, header: Mapping[str, Any]) -> None:
-        assert self._path is not None
-        text = self._path.read_bytes().decode("utf-8", errors="replace")
-        lines = text.splitlines()
+    def _read(self, path: Path, header: Mapping[str, Any]) -> None:
+        content = path.read_bytes()
+        first, *lines = content.splitlines(keepends=True) or [b""]
+        if not first.endswith(b"\n") and _line(header).startswith(first):
+            # It was interrupted while it began.
+            path.write_bytes(_line(header))
+            return
         try:
-            found = json.loads(lines[0]) if lines else {}
+            found = json.loads(first)
         except ValueError:
             found = {}
-        if found != header:
-            changed = [k for k in header if not isinstance(found, dict) or found.get(k) != header[k]]
+        wanted = json.loads(_line(header))
+        if found != wanted:
+            changed = [k for k in wanted if not isinstance(found, dict) or found.get(k) != wanted[k]]
             raise UsageError(
-                f"out: {self._path} is of another run (different: {', '.join(changed)}). "
-                "Give another folder, or remove it"
+                f"out: {path} is of another run (different: {', '.join(changed)}). Give another folder, or remove it"
             )
-        kept = [lines[0]]
-        for line in lines[1:]:
+        kept = len(first)
+        for line in lines:
             try:
-                entry = json.loads(line)
-                {"finding": self._findings, "swap": self._swaps}[entry["what"]][entry["node"]] = entry
-            except (ValueError, KeyError, TypeError):
+                self._take(json.loads(line if line.endswith(b"\n") else b""))
+            except (ValueError, KeyError, TypeError, AttributeError):
                 break
-            kept.append(line)
-        # What was cut off must not stay in front of what comes next.
-        if kept != lines or not text.endswith("\n"):
-            self._path.write_text("\n".join(kept) + "\n", encoding="utf-8")
+            kept += len(line)
+        if kept < len(content):
+            # What was cut off must not stay in front of what comes next; on a full disk there is no room to write.
+            os.truncate(path, kept)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        if entry["what"] == "finding":
+            self._findings[entry["node"]] = _finding(entry)
+        elif entry["what"] == "swap":
+            self._swaps[entry["node"]] = _swap(entry)
+        else:
+            raise ValueError(entry["what"])
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         if self._path is None or self.problem is not None:
             return
         try:
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(plain(entry)) + "\n")
+            with open(self._path, "ab") as file:
+                file.write(_line(entry))
         except OSError as error:
             self.problem = f"the journal {self._path} ends early: {error.strerror or error}"
 
@@ -89,24 +102,12 @@ class Journal:
 
     def findings(self, order: Sequence[Operator]) -> dict[Operator, Finding]:
         """Findings that were made before."""
-        found = {}
-        for node in order:
-            entry = self._findings.get(node.name)
-            if entry is not None:
-                fields = {k: _number(v) for k, v in entry.items() if k not in ("what", "node", "parts")}
-                found[node] = Finding(node, parts=list(parts_from(entry["parts"])), **fields)
-        return found
+        return {node: replace(self._findings[node.name], node=node) for node in order if node.name in self._findings}
 
     def swaps(self, order: Sequence[Operator]) -> list[Swap]:
         """Swaps that were made before, as far as they follow each other."""
-        found: list[Swap] = []
-        for node in order:
-            entry = self._swaps.get(node.name)
-            if entry is None:
-                break
-            moved = Distance(*(_number(entry["moved"][k]) for k in ("output", "gradient")))
-            found.append(Swap(node, moved, entry["status"], entry["message"]))
-        return found
+        known = takewhile(lambda node: node.name in self._swaps, order)
+        return [replace(self._swaps[node.name], node=node) for node in known]
 
     def found(self, finding: Finding) -> None:
         """Write a finding down, unless it is there."""
@@ -118,6 +119,21 @@ class Journal:
         """Write a swap down."""
         entry = {"moved": swap.moved, "status": swap.status, "message": swap.message}
         self._append({"what": "swap", "node": swap.node.name, **entry})
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain(entry)).encode() + b"\n"
+
+
+def _finding(entry: Mapping[str, Any]) -> Finding:
+    """What was written down; its node is still to be found."""
+    fields = {k: _number(v) for k, v in entry.items() if k not in ("what", "node", "parts")}
+    return Finding(None, parts=list(parts_from(entry["parts"])), **fields)  # type: ignore[arg-type]
+
+
+def _swap(entry: Mapping[str, Any]) -> Swap:
+    moved = Distance(*(_number(entry["moved"][k]) for k in ("output", "gradient")))
+    return Swap(None, moved, entry["status"], entry["message"])  # type: ignore[arg-type]
 
 
 def _number(value: Any) -> Any:

@@ -182,7 +182,7 @@ def _at_a_step(a: np.ndarray, beyond: np.ndarray, reference: Reference, index: i
         return False
     if reference.epsilon == 0.0 or reference.exact[index].shape != a.shape:
         return False
-    low, high = reference.hull[index]
+    low, high = (side.astype(np.float64) for side in reference.hull[index])
     if not (low[beyond] < high[beyond]).all():
         return False
     slack = 1e-3 * (high[beyond] - low[beyond])

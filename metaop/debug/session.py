@@ -119,11 +119,18 @@ class DebugSession:
             return self._run_many(target, feed_dict, frameworks, gradients, method, out)
         comparison = self._compare(target, feed_dict, frameworks, gradients, method, out)
         total = len(comparison.order) * (2 if comparison.sweeps else 1)
-        with _progress(self._progress, total) as advance:
-            for record, done, count in comparison.steps():
-                if advance(record, done, count) is False:
-                    comparison.stopped = True
-                    break
+        try:
+            with _progress(self._progress, total) as advance:
+                for record, done, count in comparison.steps():
+                    if advance(record, done, count) is False:
+                        comparison.stopped = True
+                        break
+        except KeyboardInterrupt:
+            # What is known so far stays in ``report``.
+            comparison.stopped = True
+            comparison.take_notes()
+            self._finish(comparison)
+            raise
         comparison.take_notes()
         return self._finish(comparison)
 
@@ -245,19 +252,26 @@ class DebugSession:
     ) -> DebugReport:
         feeds, many, stopped = open_feeds(source), Many(), False
         count = len(feeds) if isinstance(feeds, SizedFeeds) else None
-        comparison = None
         with _progress(self._progress, count or 1) as advance:
-            for number, (name, feed) in enumerate(feeds):
-                comparison = self._compare(target, feed, frameworks, gradients, method, out, f"input-{number}")
-                for _ in comparison.steps():
-                    pass
-                comparison.take_notes()
-                many.take(name, comparison)
-                worst = max(comparison.records(), key=lambda r: r.score)
-                if advance(worst, number + 1, count or number + 1) is False:
-                    stopped = True
-                    break
-        if comparison is None or many.worst is None:
+            try:
+                for number, (name, feed) in enumerate(feeds):
+                    comparison = self._compare(target, feed, frameworks, gradients, method, out, f"input-{number}")
+                    for _ in comparison.steps():
+                        pass
+                    comparison.take_notes()
+                    many.take(name, comparison)
+                    worst = max(comparison.records(), key=lambda r: r.score)
+                    if advance(worst, number + 1, count or number + 1) is False:
+                        stopped = True
+                        break
+            except KeyboardInterrupt:
+                if many.worst is not None:
+                    self._finish_many(many, stopped=True)
+                raise
+        return self._finish_many(many, stopped=stopped)
+
+    def _finish_many(self, many: Many, *, stopped: bool) -> DebugReport:
+        if many.worst is None:
             raise UsageError("there are no inputs to compare the frameworks on")
         if stopped:
             many.worst.notes.append(f"the run was ended early, after {len(many.rows)} inputs")

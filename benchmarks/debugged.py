@@ -12,7 +12,7 @@ import metaop as mo
 from metaop.graph.nodes import Operator
 from metaop.graph.order import execution_order
 
-__all__ = ["NETWORKS", "Network", "cnn", "lstm", "mlp", "resnet18", "transformer"]
+__all__ = ["NETWORKS", "Build", "Network", "cnn", "lstm", "mlp", "resnet18", "transformer"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Network:
         return next(n for n in self.operators if n.name == name)
 
 
-class _Build:
-    """Seeded leaves."""
+class Build:
+    """Seeded leaves of a graph, and what they are fed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -61,7 +61,7 @@ class _Build:
 
 def mlp(layers: int = 6, width: int = 64, batch: int = 16, seed: int = 0) -> Network:
     """Dense layers with a tanh each."""
-    b = _Build(seed)
+    b = Build(seed)
     h = b.normal("x", batch, width)
     for i in range(layers):
         h = mo.matmul(h, b.weight(f"w{i}", width, width), name=f"dense{i}")
@@ -73,7 +73,7 @@ def mlp(layers: int = 6, width: int = 64, batch: int = 16, seed: int = 0) -> Net
 
 def cnn(blocks: int = 8, channels: int = 8, size: int = 12, batch: int = 2, seed: int = 0) -> Network:
     """Residual blocks of two convolutions; seven operators each, and a pooling after the first half of them."""
-    b = _Build(seed)
+    b = Build(seed)
     h = mo.conv2d(b.normal("x", batch, 3, size, size), b.weight("stem.w", channels, 3, 3, 3, fan=27), pads=(1,) * 4)
 
     def normalized(x: mo.Node, name: str) -> mo.Node:
@@ -103,7 +103,7 @@ def transformer(
     layers: int = 2, width: int = 32, heads: int = 4, tokens: int = 16, batch: int = 2, seed: int = 0
 ) -> Network:
     """An encoder with normalization before each part; seventeen operators a layer."""
-    b = _Build(seed)
+    b = Build(seed)
     h = b.normal("x", batch, tokens, width)
     size = width // heads
 
@@ -136,7 +136,7 @@ def transformer(
 
 def lstm(steps: int = 6, width: int = 12, batch: int = 3, seed: int = 0) -> Network:
     """An embedding, a recurrent layer over the words, and a label for each."""
-    b = _Build(seed)
+    b = Build(seed)
     words = b.feed("words", b.rng.integers(0, 50, (steps, batch)).astype(np.int64))
     h = mo.gather(b.weight("embedding", 50, width), words, axis=0, name="embedding.rows")
     w, r = b.weight("w", 1, 4 * width, width, fan=width), b.weight("r", 1, 4 * width, width, fan=2 * width)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import metaop as mo
-from benchmarks import paper
+from benchmarks import faults, paper
+from benchmarks.bugs import BUGS
 from benchmarks.chains import BY_HAND, CHAINS
 from benchmarks.timing import QUICK, Effort, compare, geometric_mean
 from tests import checks
@@ -56,6 +57,47 @@ def test_imported_networks() -> None:
     found = json.loads(done.stdout.splitlines()[-1])["imported"]
     assert set(found) == {"resnet50", "bert-base", "gpt2-small"}
     assert all(ratio > 0 for ratio in found.values())
+
+
+@pytest.mark.skipif(not {"torch", "jax", "onnxruntime"} <= set(checks.BACKENDS), reason="faults go into these three")
+def test_the_judgement(tmp_path: Path) -> None:
+    kept, tables = tmp_path / "rows.jsonl", tmp_path / "tables.md"
+    command = [sys.executable, "-m", "benchmarks.judgement", "--quick", "--part", "faults,clean"]
+    command += ["--out", str(kept), "--write", str(tables)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["faults"] == {"count": 12, "found": 12, "first": 12, "verified": 12, "blamed": 12}
+    assert found["clean"]["false_alarms"] == 0
+    assert "| all | 12 | 12 (100.0%) |" in tables.read_text()
+    # Nothing is computed again.
+    rows = kept.read_text()
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert json.loads(again.stdout.splitlines()[-1]) == found
+    assert kept.read_text() == rows
+
+
+def test_bugs_name_what_is_wrong_or_why_not() -> None:
+    assert len({bug.issue for bug in BUGS}) == len(BUGS)
+    for bug in BUGS:
+        assert (bug.network is None) == bool(bug.reason)
+        if bug.network is not None:
+            network = bug.network()
+            assert 10 <= len(network.operators) <= 30
+            assert network.node("bug").name == "bug"
+
+
+def test_faults_without_effect_are_told() -> None:
+    subject = faults.Subject("transformer")
+    node = subject.network.node
+    assert faults.without_effect("scaled", subject, node("layer0.q")) is None
+    assert faults.without_effect("swapped_arguments", subject, node("layer0.sum0")) is not None, "commutative"
+    assert faults.without_effect("swapped_arguments", subject, node("layer0.q")) is not None, "of other shapes"
+    assert faults.without_effect("wrong_axis", subject, node("layer0.sum0")) is not None
+    assert faults.without_effect("wrong_epsilon", subject, node("layer0.norm0")) is None
+    assert faults.without_effect("stale", subject, node("layer0.sum0")) is not None, "its gradient has no data in it"
+    assert faults.without_effect("stale", subject, node("layer0.gelu")) is None
+    assert {f.kind for f in faults.draw(12, {"transformer": subject})[0]} == set(faults.KINDS)
 
 
 def test_unknown_parts_are_refused() -> None:

@@ -124,6 +124,7 @@ class LocalCheck:
     def _compare(self, call: Call, a: Local, b: Local, reference: Reference) -> Finding:
         parts: list[Part] = []
         wrong: list[Wrong] = []
+        values: list[Wrong] = []
         for i, (what, x, y) in enumerate(zip(call.names, a.arrays, b.arrays, strict=True)):
             part = judge(what, x, y, reference, i, tails=self._tails)
             if part.kind == "fault":
@@ -134,6 +135,10 @@ class LocalCheck:
                     part, both = shared, "both"
                     wrong.append(both)  # type: ignore[arg-type]
             parts.append(part)
+            if i + 1 == len(call.node.types) and wrong:
+                # Gradients follow from values: where these are wrong, they decide.
+                values = list(wrong)
+        wrong = values or wrong
         return Finding(
             call.node,
             kind=worst_kind([p.kind for p in parts]),

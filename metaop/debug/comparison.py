@@ -116,6 +116,12 @@ class Comparison:
         """Where no operator is wrong by itself, some may be so together: on what they are given on B."""
         if any(r.suspect for r in self.records()) or all(f.kind == "same" for f in self._findings.values()):
             return
+        aside = [n.name for n in self.order if n in self._findings and self._findings[n].kind == "convention"]
+        if aside:
+            self.notes.append(
+                "frameworks give different gradients where there is none (at a kink, a tie or a NaN): "
+                + ", ".join(aside)
+            )
         with self._conventions_aside():
             verifier = self._new_verifier()
             first, _, last, _ = verifier.ends()

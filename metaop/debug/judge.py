@@ -118,9 +118,12 @@ def _weigh(
         beyond = units > 1
         score = float(units.max(initial=0.0))
         if score > 1:
-            if _at_a_step(a, beyond, reference, index, against):
+            # There is no derivative at a NaN, and frameworks do not agree on what to give for it.
+            undefined = reference.undefined[index] if _is_gradient(reference, index) and reference.undefined else False
+            disputed = beyond & ~np.asarray(undefined)
+            if not disputed.any() or _at_a_step(a, disputed, reference, index, against):
                 return "convention", float(units[~beyond].max(initial=0.0)), None
-            return "fault", score, None
+            return "fault", float(units[disputed].max()), None
     tail = None
     if tails and not math.isinf(score):
         tail = _largest(difference, eps / 2 * np.abs(a.astype(np.float64)) + tiny, TAIL_MARGIN)
@@ -170,6 +173,10 @@ def _overflows(dtype: np.dtype, exact: np.ndarray, eps: float) -> np.ndarray:
     return (near >= largest * max(0.5, 1 - MARGIN * eps)) & (near <= largest * (1 + MARGIN * eps))
 
 
+def _is_gradient(reference: Reference, index: int) -> bool:
+    return index >= len(reference._node.types)
+
+
 def _at_a_step(a: np.ndarray, beyond: np.ndarray, reference: Reference, index: int, against: np.ndarray | None) -> bool:
     """Whether every element in question lies, on both sides, between the values that the reference has nearby.
 
@@ -177,7 +184,7 @@ def _at_a_step(a: np.ndarray, beyond: np.ndarray, reference: Reference, index: i
     where rounding decides on which side of a step a number comes to lie (in quantisation), or the reference itself is
     the other side.
     """
-    gradient = index >= len(reference._node.types)
+    gradient = _is_gradient(reference, index)
     if not gradient and against is not None and reference._node.op.family != "quantization":
         return False
     if reference.epsilon == 0.0 or reference.exact[index].shape != a.shape:

@@ -3,7 +3,8 @@
 The reference and its gradient rule are computed in float64 from the very same inputs. How much rounding matters for
 these data is measured rather than assumed: the inputs and the incoming gradients move by half a unit in the last place
 of the working precision, and the results move with them (:attr:`Reference.spread`). Where they jump, the inputs lie at
-a kink or a step, and what is right there is a convention (:attr:`Reference.hull`).
+a kink or a step, and what is right there is a convention (:attr:`Reference.hull`). Where they depend on what a NaN
+among the inputs stands for, nothing is right (:attr:`Reference.undefined`).
 """
 
 from __future__ import annotations
@@ -98,6 +99,27 @@ class Reference:
                     np.fmin(low[i], wide(y), out=low[i])
                     np.fmax(high[i], wide(y), out=high[i])
         return list(zip(low, high, strict=True))
+
+    @cached_property
+    def undefined(self) -> list[np.ndarray] | None:
+        """The elements that depend on what the NaNs among the inputs stand for; ``None`` where there are none."""
+        if not any(a.dtype == np.float64 and np.isnan(a).any() for a in self._inputs):
+            return None
+        rng = np.random.default_rng([self._seed, 4])
+
+        def moved(array: np.ndarray) -> np.ndarray:
+            unknown = np.isnan(array)
+            finite = np.abs(array[np.isfinite(array)])
+            # Any number, small or large beside the others.
+            size = (1 + finite.max(initial=0.0)) * 10 ** rng.uniform(-3, 1, array.shape)
+            return np.where(unknown, size * rng.choice((-1.0, 1.0), array.shape), array)
+
+        found = [np.isnan(y) if is_floating(y.dtype) else np.zeros(y.shape, bool) for y in self.exact]
+        for near in self._near(moved, KINK_DRAWS, gradients=False):
+            for depends, y, exact in zip(found, near, self.exact, strict=True):
+                if y.shape == exact.shape:
+                    depends |= y != exact
+        return found
 
     def terms(self, part: int) -> float:
         """About how many numbers are added up for one element of a result."""

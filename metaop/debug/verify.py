@@ -134,7 +134,9 @@ class Verifier:
         reasons = [line for opinion in opinions for line in opinion.reasons]
         wrong = {opinion.wrong for opinion in opinions if opinion.wrong is not None}
         found = wrong.pop() if len(wrong) == 1 else None
-        if differed <= 1 and found is not None:
+        # A fault of one side may also be swallowed by what the other side computes after it.
+        swallowed = explained and not confirmed and found != (True, True)
+        if found is not None and (differed <= 1 or swallowed):
             hidden, lines = self._at_the_node(nodes)
             if hidden:
                 confirmed, scope = True, "node"
@@ -197,7 +199,7 @@ class Verifier:
             if finding.kind not in ("fault", "tail") and finding.status == "ok":
                 return False, []
             lines.append(
-                f"later operators hide it there; at {node.name} itself, with other incoming gradients, it shows again: "
+                f"other operators hide it there; at {node.name} itself, with other incoming gradients, it shows again: "
                 f"{number(finding.score)} times what rounding explains"
                 if finding.status == "ok"
                 else f"at {node.name} itself it shows again: {finding.message}"

@@ -223,4 +223,4 @@ def test_conventions_are_not_wrong_together() -> None:
         "relu": "convention",
         "abs": "convention",
     }
-    assert report.notes == []
+    assert all("no operator is wrong by itself" not in note for note in report.notes)

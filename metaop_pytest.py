@@ -5,7 +5,9 @@ A module of its own, for pytest imports its plugins at every start: metaop itsel
 
 from __future__ import annotations
 
+import hashlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     outcome = yield
     folder = item.config.getoption("--metaop-html")
     error = None if call.excinfo is None else call.excinfo.value
-    if not folder or not hasattr(error, "verdict") or not hasattr(error, "report"):
+    # Where it was not imported, it was not raised.
+    testing = sys.modules.get("metaop.testing")
+    if not folder or testing is None or not isinstance(error, testing.Disagreement):
         return
-    path = Path(folder) / (re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid).strip("-")[:150] + ".html")
+    path = Path(folder) / _file_name(item.nodeid)
     report = outcome.get_result()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,3 +38,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.sections.append(("metaop", f"the report cannot be written to {path}: {problem}"))
     else:
         report.sections.append(("metaop", f"the report is in {path}"))
+
+
+def _file_name(test: str) -> str:
+    """The name of a page; of no two tests the same."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", test.replace("::", "-")).strip("-.")[:150]
+    if name != test.replace("::", "-"):
+        name += "-" + hashlib.blake2b(test.encode("utf-8", "surrogateescape"), digest_size=4).hexdigest()
+    return name + ".html"

@@ -145,7 +145,9 @@ def localize(
         write(report)
         if export is not None:
             capsule = report.export(export)
-            click.echo(f"\n{capsule}")
+            click.echo(f"\ncapsule: {capsule.folder}, " + ("reproduced" if capsule else "not reproduced"))
+            for note in capsule.notes:
+                click.echo(f"note: {note}")
     return 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -116,19 +115,20 @@ class Comparison:
         """Where no operator is wrong by itself, some may be so together: on what they are given on B."""
         if any(r.suspect for r in self.records()) or all(f.kind == "same" for f in self._findings.values()):
             return
-        aside = [n.name for n in self.order if n in self._findings and self._findings[n].kind == "convention"]
-        if aside:
-            self.notes.append(
-                "frameworks give different gradients where there is none (at a kink, a tie or a NaN): "
-                + ", ".join(aside)
-            )
-        with self._conventions_aside():
-            verifier = self._new_verifier()
-            first, _, last, _ = verifier.ends()
-            beyond = verifier.differ(first, last)
+        beyond = self.verifier.differ(*self.verifier.ends()[::2])
+        if beyond <= _TOGETHER:
+            return
+        # Conventions move what comes after them, and that is no fault either.
+        free = [n for n, f in self._findings.items() if f.kind == "convention"]
+        if free:
+            beyond = self.verifier.differ(self.verifier.ends()[0], self.runs.run(lambda n: n in free)[0])
             if beyond <= _TOGETHER:
+                self.notes.append(
+                    "the results differ, by what the frameworks give as the gradient where there is none (at a kink, a "
+                    f"tie or a NaN): {', '.join(n.name for n in free)}"
+                )
                 return
-            found = explain(verifier, [])
+        found = explain(self.verifier, [], leave=free)
         # One operator that is as good as the other on what it is given is not wrong: the graph magnifies rounding.
         if not 2 <= len(found.together) <= _FEW:
             self.notes.append(
@@ -140,17 +140,6 @@ class Comparison:
             if node.name in found.together:
                 self._findings[node] = replace(self._findings[node], kind="fault", score=beyond)
         self.notes.append(f"no operator is wrong by itself, but these are together: {', '.join(found.together)}")
-
-    @contextmanager
-    def _conventions_aside(self) -> Iterator[None]:
-        """Meanwhile, nodes on which frameworks differ by convention stay on A: how far that goes says nothing."""
-        pinned = self.runs.pinned
-        kept = {n: (0, "a convention", "unsupported") for n, f in self._findings.items() if f.kind == "convention"}
-        self.runs.pinned = {**kept, **pinned}  # type: ignore[dict-item]
-        try:
-            yield
-        finally:
-            self.runs.pinned = pinned
 
     @property
     def sweeps(self) -> bool:
@@ -247,18 +236,15 @@ class Comparison:
     def verifier(self) -> Verifier:
         """What verifies nodes of this comparison; runs that it made are kept."""
         if self._verifier is None:
-            self._verifier = self._new_verifier()
+            options = self.options
+            self._verifier = Verifier(
+                self.runs,
+                judge=options.judge,
+                thresholds=(options.threshold_output, options.threshold_gradient),
+                seed=options.seed,
+                tails=options.tails,
+            )
         return self._verifier
-
-    def _new_verifier(self) -> Verifier:
-        options = self.options
-        return Verifier(
-            self.runs,
-            judge=options.judge,
-            thresholds=(options.threshold_output, options.threshold_gradient),
-            seed=options.seed,
-            tails=options.tails,
-        )
 
     def find(self, suspect: Record | Node | str) -> Operator:
         """The operator that is meant."""

@@ -69,8 +69,11 @@ def smallest(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T
     return chosen
 
 
-def explain(verifier: Verifier, suspects: Sequence[Operator]) -> Explanation:
-    """The smallest set of nodes whose rebinding removes the difference; the suspects are tried before all others."""
+def explain(verifier: Verifier, suspects: Sequence[Operator], *, leave: Sequence[Operator] = ()) -> Explanation:
+    """The smallest set of nodes whose rebinding removes the difference; the suspects are tried before all others.
+
+    What the nodes to ``leave`` on A contribute is not explained.
+    """
     runs = verifier.runs
     first, _, last, _ = verifier.ends()
     before = runs.apart(first, last)
@@ -92,22 +95,23 @@ def explain(verifier: Verifier, suspects: Sequence[Operator]) -> Explanation:
         key = frozenset(nodes)
         if key not in tried:
             count += 1
-            tried[key] = verifier.differ(first, outcome(key)) <= 1
+            tried[key] = verifier.differ(first, outcome(key | left)) <= 1
         return tried[key]
 
-    movable = [n for n in runs.order if n not in runs.pinned or runs.pinned[n][2] != "unsupported"]
+    left = frozenset(leave)
+    movable = [n for n in runs.order if n not in left and (n not in runs.pinned or runs.pinned[n][2] != "unsupported")]
     everything = frozenset(movable)
 
     def spoils(nodes: Sequence[Operator]) -> bool:
         nonlocal count
         count += 1
-        return verifier.differ(first, outcome(everything - frozenset(nodes))) > 1
+        return verifier.differ(first, outcome((everything - frozenset(nodes)) | left)) > 1
 
     start = [n for n in suspects if n in everything]
     pinned, runs.pinned = runs.pinned, {n: p for n, p in runs.pinned.items() if p[2] == "unsupported"}
     try:
         nodes = smallest(start if start and repairs(start) else movable, repairs)
-        after = runs.apart(first, outcome(frozenset(nodes)))
+        after = runs.apart(first, outcome(frozenset(nodes) | left))
         together = nodes if spoils(nodes) else smallest(movable, spoils)
     finally:
         runs.pinned = pinned

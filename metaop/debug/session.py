@@ -260,8 +260,8 @@ class DebugSession:
                         pass
                     comparison.take_notes()
                     many.take(name, comparison)
-                    worst = max(comparison.records(), key=lambda r: r.score)
-                    if advance(worst, number + 1, count or number + 1) is False:
+                    worst = max(comparison.records(), key=lambda r: r.score, default=None)
+                    if worst is not None and advance(worst, number + 1, count or number + 1) is False:
                         stopped = True
                         break
             except KeyboardInterrupt:

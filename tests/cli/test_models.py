@@ -101,6 +101,121 @@ def test_localize_gradients(capsys, saved):
     assert "blame: numpy-grad" in text
 
 
+def test_localize_methods(capsys, saved, tmp_path):
+    """All three find the node; only the sweep, and what is swapped, has deltas at the target."""
+    mo.derive("numpy", name="numpy-tanh", forward={"tanh": lambda x: np.tanh(x) * np.float32(1.01)})
+    for method, swapped in (("auto", {True}), ("sweep", {True}), ("local", {False})):
+        report = tmp_path / "r.json"
+        arguments = ("localize", saved, "--between", "numpy", "numpy-tanh", "--method", method, "--json", report)
+        code, text, _ = run(capsys, *arguments)
+        assert code == 1
+        assert "tanh at hidden: confirmed" in text
+        found = json.loads(report.read_text())
+        assert found["method"] == method
+        assert {r["output_delta"] is not None for r in found["records"]} == swapped
+
+
+def test_localize_judges(capsys, saved, tmp_path):
+    """A difference of 1e-5: far beyond rounding, and below the usual thresholds."""
+    mo.derive("numpy", name="numpy-little", forward={"tanh": lambda x: np.tanh(x) + np.float32(5e-5)})
+    arguments = ("localize", saved, "--between", "numpy", "numpy-little")
+    report = tmp_path / "r.json"
+    for options, code, judge in (
+        ((), 1, "noise"),
+        (("--judge", "noise"), 1, "noise"),
+        (("--judge", "paper"), 0, "paper"),
+        (("--threshold", "1e-3"), 0, "paper"),
+        (("--threshold", "1e-7"), 1, "paper"),
+        (("--threshold", "1e-3", "--judge", "noise"), 1, "noise"),
+    ):
+        assert run(capsys, *arguments, *options, "--json", report)[0] == code, options
+        found = json.loads(report.read_text())
+        assert found["judge"] == judge
+        assert found["consistent"] == (code == 0)
+
+
+def test_localize_tails(capsys, tmp_path):
+    x = mo.Placeholder((5,), "float32", name="x")
+    mo.save({"y": mo.gelu(x, name="act")}, tmp_path / "gelu.metaop")
+    np.savez(tmp_path / "in.npz", x=np.float32([-6, -1, 0, 1, 6]))
+    arguments = ("localize", tmp_path / "gelu.metaop", "--between", "numpy", "torch", "--feed", tmp_path / "in.npz")
+    assert run(capsys, *arguments)[0] == 0
+    code, text, _ = run(capsys, *arguments, "--tails")
+    assert code == 1
+    assert "tail" in text
+    assert "blame: torch" in text
+
+
+def test_localize_on_a_folder_of_inputs(capsys, saved, tmp_path):
+    mo.derive(
+        "numpy",
+        name="numpy-beyond",
+        forward={"tanh": lambda x: np.where(np.abs(x) > 50, 0.5, np.tanh(x)).astype(x.dtype)},
+    )
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    for name, scale in (("small", 1), ("usual", 2), ("huge", 1000)):
+        np.savez(folder / f"{name}.npz", x=np.full((2, 4), scale, "float32"), rows=np.zeros(3, "int64"))
+    page, report = tmp_path / "r.html", tmp_path / "r.json"
+    arguments = ("localize", saved, "--between", "numpy", "numpy-beyond", "--feed", folder, "--out", tmp_path / "out")
+    for _ in range(2):
+        code, text, _ = run(capsys, *arguments, "--html", page, "--json", report)
+        assert code == 1
+        assert "tanh at hidden: confirmed" in text
+        found = json.loads(report.read_text())
+        assert found["feeds"][0]["name"] == "huge"
+        assert {r["name"] for r in found["feeds"]} == {"small", "usual", "huge"}
+        assert "usual" in page.read_text()
+    assert len(list((tmp_path / "out").iterdir())) == 3
+    assert run(capsys, "localize", saved, "--between", "numpy", "numpy", "--feed", folder)[0] == 0
+
+
+def test_localize_tells_a_combination(capsys, saved, tmp_path):
+    """Two operators are wrong, so that none explains all of it: the smallest set that does is told as well."""
+    mo.derive(
+        "numpy",
+        name="numpy-both",
+        forward={
+            "tanh": lambda x: np.tanh(x) * np.float32(1.01),
+            "sigmoid": lambda x: np.float32(1.01) / (1 + np.exp(-x)),
+        },
+    )
+    code, text, _ = run(capsys, "localize", saved, "--between", "numpy", "numpy-both", "--output", "y")
+    assert code == 1
+    assert "all of them: act, hidden" in text
+
+
+def test_localize_goes_on(capsys, saved, tmp_path):
+    out = tmp_path / "out"
+    arguments = ("localize", saved, "--between", "numpy", "numpy", "--shape", "x=2,4", "--out", out)
+    assert run(capsys, *arguments)[0] == 0
+    assert run(capsys, *arguments)[0] == 0
+    code, _, err = run(capsys, *arguments, "--seed", "1")
+    assert code == 2
+    assert "is of another run" in err
+
+
+def test_ctrl_c(capsys, saved, tmp_path):
+    """Before anything is known, and in the middle: one line, what is known so far, and no traceback."""
+
+    def interrupted(*inputs, **attrs):
+        raise KeyboardInterrupt
+
+    mo.derive("numpy", name="numpy-stop", forward={"tanh": interrupted})
+    mo.derive("numpy", name="numpy-early", forward={"gather": interrupted, "matmul": interrupted})
+    for name, out in (("stop", ()), ("stop", ("--out", tmp_path / "out")), ("early", ())):
+        code = main([str(a) for a in ("localize", saved, "--between", "numpy", f"numpy-{name}", *out)])
+        captured = capsys.readouterr()
+        assert code == 130, (name, captured)
+        (line,) = [text for text in captured.err.splitlines() if text]
+        assert line.startswith("metaop: interrupted")
+        assert "--out DIR" in line or str(tmp_path / "out") in line
+        assert "ended early" in captured.out
+    code = main(["run", str(saved), "--backend", "numpy-stop"])
+    assert code == 130
+    assert "metaop: interrupted" in capsys.readouterr().err
+
+
 def bad(folder):
     """Arguments that make no sense, and words of the message."""
     net, text, npz = folder / "net.metaop", folder / "text.npz", folder / "one.npy"
@@ -109,6 +224,8 @@ def bad(folder):
     np.savez(folder / "other.npz", z=np.ones(2))
     np.savez(folder / "pickle.npz", x=np.array([{}], dtype=object))
     (folder / "empty").mkdir()
+    (folder / "feeds").mkdir()
+    np.savez(folder / "feeds" / "one.npz", z=np.ones(2))
     (folder / "model.txt").write_text("x")
     between = ("--between", "numpy", "numpy")
     return [
@@ -135,6 +252,16 @@ def bad(folder):
         (("localize", net, "--between", "numpy"), "--between"),
         (("localize", net, *between, "--threshold", "-1"), "positive number"),
         (("localize", net, *between, "--output", "x"), "nothing to compare"),
+        (("localize", net, *between, "--method", "guess"), "--method"),
+        (("localize", net, *between, "--judge", "nobody"), "--judge"),
+        (("localize", net, *between, "--threshold", "nan"), "positive number"),
+        (("localize", net, *between, "--feed", folder / "empty"), "holds no .npz"),
+        (("localize", net, *between, "--feed", folder / "feeds"), "no input named 'z'"),
+        (("localize", net, *between, "--feed", folder / "feeds", "--shape", "x=1,4"), "--shape is for random"),
+        (("localize", net, *between, "--seed", "-1"), ">= 0"),
+        (("localize", net, *between, "--out", text), "cannot be written"),
+        (("localize", net, *between, "--html", folder / "no" / "r.html"), "cannot be written"),
+        (("localize", net, "--between", "numpy", "nunpy"), "did you mean 'numpy'"),
         (("localize", net, *between, "--json", folder / "no" / "r.json"), "cannot be written"),
     ]
 

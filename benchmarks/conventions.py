@@ -67,6 +67,12 @@ def _matmul() -> Network:
     return Network("matmul 256x256", mo.reduce_sum(h), b.feeds)
 
 
+def _long_sum(size: int) -> Network:
+    b = Build(0)
+    h = mo.square(mo.multiply(b.normal("x", size, size), b.vector("w", size, 1.0)))
+    return Network(f"sum of {size * size} squares", mo.reduce_sum(h), b.feeds)
+
+
 def _weight_gradient(images: int, channels: int) -> Network:
     b = Build(0)
     w = b.weight("w", channels, channels, 3, 3, fan=9 * channels)
@@ -100,6 +106,7 @@ def _all(quick: bool) -> Iterator[Callable[[], Network]]:
     yield lambda: _integers("mod of negatives", lambda x, y: mo.mod(x, y, fmod=False))
     yield lambda: _integers("fmod of negatives", lambda x, y: mo.mod(x, y, fmod=True))
     yield _matmul
+    yield lambda: _long_sum(64 if quick else 1024)
     yield lambda: _weight_gradient(*((2, 8) if quick else (16, 64)))
 
 

@@ -172,7 +172,8 @@ class Variant(Backend):
         return self.base.tensor_kind
 
     def check_device(self) -> None:
-        self.base.check_device()
+        # The base has looked, and would begin anew: JAX with an empty cache of compiled functions.
+        pass
 
     def version(self) -> str:
         return self.base.version()

@@ -2,7 +2,7 @@
 
 A difference means something only against the rounding noise of that operator on those data. Element by element,
 
-    floor = growth * spread + eps/2 * |exact| + eps/2 * rms(exact)
+    floor = growth * (spread + eps/2 * |exact|) + eps/2 * rms(exact)
 
 where ``exact`` is the float64 reference and ``spread`` how far its result moves when its inputs do by half a unit in
 the last place; ``growth`` allows for sums of many terms. Correct kernels stay within a few tens of it, wrong ones are
@@ -111,7 +111,10 @@ def _weigh(
         if exact.shape != a.shape:
             return "fault", score, None
         growth = 1 + reference.terms(index) ** 0.5 / 16
-        floor = growth * reference.spread[index] + _floor(exact, eps) + tiny
+        with np.errstate(invalid="ignore"):
+            size = np.abs(wide(exact))
+        alone = (growth - 1) * eps / 2 * np.where(np.isfinite(size), size, 0.0)
+        floor = growth * reference.spread[index] + alone + _floor(exact, eps) + tiny
         with np.errstate(all="ignore"):
             units = np.where(difference > 0, difference / (MARGIN * floor), 0.0)
         units = np.where(_overflows(a.dtype, exact, eps * growth), 0.0, units)

@@ -134,8 +134,8 @@ class Verifier:
         reasons = [line for opinion in opinions for line in opinion.reasons]
         wrong = {opinion.wrong for opinion in opinions if opinion.wrong is not None}
         found = wrong.pop() if len(wrong) == 1 else None
-        # A fault of one side may also be swallowed by what the other side computes after it.
-        swallowed = explained and not confirmed and found != (True, True)
+        # The operators of A may swallow what those of B pass on.
+        swallowed = explained and not again > 1 and found is not None and sum(found) == 1
         if found is not None and (differed <= 1 or swallowed):
             hidden, lines = self._at_the_node(nodes)
             if hidden:

@@ -239,6 +239,13 @@ def test_functions_are_compiled_once_per_attributes():
     assert jax.prepare("pad", nan, None)[0] is jax.prepare("pad", dict(nan, value=float("nan")), None)[0]
 
 
+def test_variants_keep_what_is_compiled():
+    jax = backends.get("jax")
+    first, _ = jax.prepare("leaky_relu", {"alpha": 0.25}, None)
+    mo.derive("jax", name="jax-variant", forward={"relu": lambda x: x})
+    assert jax.prepare("leaky_relu", {"alpha": 0.25}, None)[0] is first
+
+
 def test_what_is_kept_is_bounded(monkeypatch):
     from metaop.backends.jax import adapter
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from metaop.backends import get
+from metaop.backends.numpy import NumpyBackend
 from metaop.debug.local import Call
+from metaop.graph.nodes import Operator
 from metaop.graph.program import Value, value_of
 from metaop.types import epsilon, is_floating
 
@@ -70,7 +73,7 @@ class Reference:
             return array * (1 + half * rng.choice((-1.0, 1.0), array.shape))
 
         total = [np.zeros(y.shape) for y in self.exact]
-        for near in self._near(moved, DRAWS):
+        for near in self._near(moved, DRAWS, within=_cancels(self._node)):
             for t, y, exact in zip(total, near, self.exact, strict=True):
                 if y.shape == exact.shape:
                     with np.errstate(all="ignore"):
@@ -130,22 +133,35 @@ class Reference:
     # -- running it ---------------------------------------------------------------------------------------------------
 
     def _near(
-        self, moved: Callable[[np.ndarray], np.ndarray], draws: int, *, gradients: bool = True
+        self,
+        moved: Callable[[np.ndarray], np.ndarray],
+        draws: int,
+        *,
+        gradients: bool = True,
+        within: bool = False,
     ) -> list[list[np.ndarray]]:
-        """The results nearby; incoming gradients move too unless ``gradients`` is false."""
+        """The results nearby; incoming gradients move too unless ``gradients`` is false.
+
+        With ``within`` every number that a gradient rule computes on its way moves as well.
+        """
         found = []
         for _ in range(draws):
             inputs = [moved(a) if a.dtype == np.float64 else a for a in self._inputs]
             incoming = {v: moved(g) if gradients else g for v, g in self._incoming.items()}
-            found.append(self._run(inputs, incoming))
+            found.append(self._run(inputs, incoming, moved if within else None))
         return found
 
-    def _run(self, inputs: Sequence[np.ndarray], incoming: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
+    def _run(
+        self,
+        inputs: Sequence[np.ndarray],
+        incoming: Mapping[Value, np.ndarray],
+        moved: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> list[np.ndarray]:
         call, node = self._call, self._node
         by_value = dict(zip(call.inputs, inputs, strict=True))
         arguments = [None if n is None else by_value[value_of(n)] for n in node.inputs]
         wrt = [i for i, n in enumerate(node.inputs) if n is not None and value_of(n) in call.wrt]
-        numpy = get("numpy")
+        numpy = get("numpy") if moved is None else _Moved(moved)
         with np.errstate(all="ignore"):
             outputs, pullback = numpy.linearize(node.op.name, call.program.attrs(node), arguments, wrt)
             found: dict[Value, np.ndarray] = {}
@@ -157,3 +173,22 @@ class Reference:
                         found[value] = found[value] + g if value in found else np.asarray(g)
         gradients = [found[v] if v in found else np.zeros(by_value[v].shape) for v in call.wrt]
         return [np.asarray(y) for y in (*outputs, *gradients)]
+
+
+class _Moved(NumpyBackend):
+    """NumPy with every result moved: what rounding on the way does to what comes out."""
+
+    def __init__(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
+        super().__init__()
+        self._moved = moved
+
+    def call(self, op: str, attrs: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(self._moved(y) if y.dtype == np.float64 else y for y in super().call(op, attrs, inputs))
+
+
+def _cancels(node: Operator) -> bool:
+    """Whether terms of the gradient cancel that are far larger than it, so that rounding on the way counts.
+
+    Not where a rule compares numbers that it computed: these must not move.
+    """
+    return node.op.family == "normalization" or node.op.name == "cosine_similarity"

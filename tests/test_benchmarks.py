@@ -77,6 +77,18 @@ def test_the_judgement(tmp_path: Path) -> None:
     assert kept.read_text() == rows
 
 
+@pytest.mark.skipif("torch" not in checks.BACKENDS, reason="the networks run on PyTorch")
+def test_the_localisation() -> None:
+    command = [sys.executable, "-m", "benchmarks.localize", "--quick"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert set(found) == {"methods", "depth", "reduction", "memory"}
+    for row in found["methods"].values():
+        assert row["same"], "the sweep has other numbers than Algorithm 1 from scratch"
+        assert set(row["first"]) == {row["place"]}
+
+
 def test_bugs_name_what_is_wrong_or_why_not() -> None:
     assert len({bug.issue for bug in BUGS}) == len(BUGS)
     for bug in BUGS:

@@ -343,14 +343,24 @@ def _differ(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def draw(count: int, subjects: Mapping[str, Subject], seed: int = 0) -> tuple[list[Fault], dict[str, int]]:
-    """So many faults, each kind equally often; and how often one was redrawn, by reason."""
+    """So many faults, each kind that has a place in one of the networks equally often; and redraws by reason."""
     rng = np.random.default_rng(seed)
     names = list(subjects)
     faults: list[Fault] = []
     redrawn: dict[str, int] = {}
     known: dict[tuple[str, str, str], str | None] = {}
+
+    def has_place(kind: str) -> bool:
+        for network, subject in subjects.items():
+            for node in subject.operators:
+                reason = known[kind, network, node.name] = without_effect(kind, subject, node)
+                if reason is None:
+                    return True
+        return False
+
+    kinds = [kind for kind in KINDS if has_place(kind)]
     while len(faults) < count:
-        kind = list(KINDS)[len(faults) % len(KINDS)]
+        kind = kinds[len(faults) % len(kinds)]
         network = names[rng.integers(len(names))]
         subject = subjects[network]
         node = subject.operators[rng.integers(len(subject.operators))]

@@ -152,12 +152,13 @@ def test_bytes_see_a_backend_that_keeps_memory() -> None:
     kept = []
 
     def hoard(x: np.ndarray) -> np.ndarray:
-        kept.append(np.ones(4_000_000))
+        # More than any allocator serves from memory that it held on to.
+        kept.append(np.ones(8_000_000))
         return np.tanh(x)
 
     mo.derive("numpy", name="hoarder", forward={"tanh": hoard})
     report = session().run(chain()["loss"], frameworks=["numpy", "hoarder"])
-    assert report.record("bend").bytes >= 16_000_000
+    assert report.record("bend").bytes >= 32_000_000
 
 
 def test_without_gradients() -> None:

@@ -219,6 +219,9 @@ def test_every_operator(spec):
         for check, judge, case in judged(spec, op):
             try:
                 complaints = judge(backend, case)
+                if any("WorkerDied" in c.text for c in complaints) and not set(rows_for(check, case)) & set(known):
+                    # Memory that an earlier kernel spoiled may kill the process later: asked of a new worker.
+                    complaints = judge(backend, case)
             except UnsupportedOpError:
                 continue
             if not complaints:

@@ -141,6 +141,7 @@ class LocalCheck:
         wrong = values or wrong
         return Finding(
             call.node,
+            message=reference.problem if self._against_reference else None,
             kind=worst_kind([p.kind for p in parts]),
             score=max((p.score for p in parts), default=0.0),
             parts=parts,

@@ -64,6 +64,15 @@ class Reference:
         return self._run(self._inputs, self._incoming)
 
     @cached_property
+    def problem(self) -> str | None:
+        """Why there is no reference for this call, where it fails on these data in float64."""
+        try:
+            self.exact  # noqa: B018  its failure is what is asked for
+        except Exception as error:
+            return f"the reference has no opinion: {type(error).__name__}: {error}"
+        return None
+
+    @cached_property
     def spread(self) -> list[np.ndarray]:
         """The rms change of every element when all that goes in moves by half a unit in the last place."""
         rng = np.random.default_rng([self._seed, 1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import metaop as mo
 from metaop.debug.blame import _verdict
@@ -117,3 +118,23 @@ def test_votes() -> None:
     assert _verdict([], [A, A]) == A
     assert _verdict([], [A, B]) is None
     assert _verdict([], []) is None
+
+
+def test_a_reference_that_fails_is_told_and_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frameworks are still compared; that nobody knows who is right stands in the notes."""
+    from metaop.debug.reference import Reference
+
+    def fail(self: Reference, *arguments: object) -> list:
+        raise np.linalg.LinAlgError("no such matrix")
+
+    monkeypatch.setattr(Reference, "_run", fail)
+    w = mo.Variable(np.linspace(-1, 1, 8).astype(np.float32), name="w")
+    loss = mo.reduce_sum(mo.tanh(w, name="tanh"), name="loss")
+    mo.derive("numpy", name="numpy-no-reference", forward={"tanh": lambda x: np.tanh(x) * np.float32(1.1)})
+    for other, suspects in (("numpy", []), ("numpy-no-reference", ["tanh"])):
+        with mo.DebugSession(progress=False) as session:
+            report = session.run(loss, frameworks=["numpy", other])
+            assert [r.node for r in report.suspects] == suspects
+            assert any("no opinion: LinAlgError: no such matrix" in note for note in report.notes)
+            if suspects:
+                assert session.verify("tanh").blame is None
